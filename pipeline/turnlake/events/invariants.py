@@ -1,0 +1,370 @@
+"""The state machine over one log's accepted events: brackets, surface, calls (spec sections 5, 10 and 11).
+
+`check` gets every event in order and returns what it breaks. A breach of severity `error` is one for which
+the harness refuses the log in that format version; the others only deserve a finding.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Iterator
+from typing import Any, NamedTuple
+
+from turnlake.events.runs import Run
+from turnlake.events.sources import Ranges, expand, pairs
+from turnlake.events.values import Object, is_count, is_text
+from turnlake.events.vocabulary import MESSAGE_ROLES, SURFACE_TYPES, tool_result_role
+from turnlake.findings import Severity
+
+
+class Breach(NamedTuple):
+    """One broken statement: its id in spec section 11, how grave, what exactly."""
+
+    id: str
+    severity: Severity
+    detail: str
+    # The verdict reason, where the breach has one of its own.
+    reason: str = "invariant"
+
+
+# SHA-256 of the fixed texts of synthetic results for calls that never started (spec 2.4).
+NOT_STARTED_TEXTS = {
+    "interrupted-tool-result-": "613f8e88c4324029a758e388a77c9082e93d36d39ad23d5f76c5529fe7b0b42f",
+    "forked-tool-result-": "c11f77294d1c5da06c123f963e28ac20b6db83808d6da4908ca9aee695046eea",
+}
+STEP_SCOPED = frozenset(
+    ("assistant/message", "assistant/attempt", "system/message", "developer/message", "tool/call", "tool/result")
+)
+
+
+class Invariants:
+    """The state of one log after the events checked so far."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.surface: list[int] = []
+        self._surface_types = SURFACE_TYPES[version]
+        self._open_turn: int | None = None
+        self._open_step: int | None = None
+        self._last_turn = 0
+        self._last_step = 0
+        self._may_reopen = False
+        self._calls = Calls(version)
+        self._slots = Slots()
+        self._results: dict[int, str] = {}
+        self._has_head = False
+
+    def note_chunks(self, seq: int, run: Run) -> Breach | None:
+        """What a run of chunks of v0 or v1 breaks whose first chunk has that seq."""
+        self._may_reopen = False
+        self._slots.add(seq, run)
+        if run.turn != self._open_turn or run.step != self._open_step:
+            return Breach("INV-14", "warning", f"chunks of turn {run.turn}, step {run.step} outside that step")
+        return None
+
+    def check(self, event: Object, sources: Ranges | None) -> Iterator[Breach]:
+        """What the event breaks; sources are its decoded sourceEventSeqs."""
+        kind, data = event["type"], event["data"]
+        if isinstance(data, dict):
+            if kind in STEP_SCOPED:
+                yield from self._in_step(kind, data, event.get("surfaceOp"))
+            bracket = _BRACKETS.get(kind)
+            if bracket is not None:
+                yield from bracket(self, data)
+            elif kind == "tool/call":
+                yield from self._calls.start(event["seq"], data)
+            elif kind == "request/header":
+                yield from self._request_header(data)
+        if kind in self._surface_types and isinstance(data, dict):
+            yield from self._message(kind, event, sources)
+            yield from self._fold(kind, event, sources)
+        self._may_reopen = kind == "agent/inbox/spliced" and _claims_next_turn(data)
+
+    def _severity(self, from_version: int) -> Severity:
+        """error from that format version on, warning before it."""
+        return "error" if self.version >= from_version else "warning"
+
+    def _in_step(self, kind: str, data: Object, op: Any) -> Iterator[Breach]:
+        if kind == "tool/result" and op != "append":
+            if self._open_turn is None:
+                yield Breach("INV-15", "warning", "a tool result is replaced outside a turn")
+        elif data.get("turn") != self._open_turn or data.get("step") != self._open_step:
+            where = f"turn {data.get('turn')}, step {data.get('step')}"
+            yield Breach("INV-14", "error", f"{kind} names {where}, open is {self._open_turn}, {self._open_step}")
+
+    def _turn_start(self, data: Object) -> Iterator[Breach]:
+        turn = data.get("turn")
+        if self._open_turn is not None and not (self.version < 2 and self._may_reopen and self._open_step is None):
+            yield Breach("INV-10", "error", f"turn {turn} starts while turn {self._open_turn} is open")
+        elif self._open_turn is not None:
+            yield Breach("INV-10", "advisory", f"turn {self._open_turn} has no end; turn {turn} was claimed after it")
+        if turn != self._last_turn + 1:
+            yield Breach("INV-11", "error", f"turn {turn} follows turn {self._last_turn}")
+        self._open_turn = turn
+        self._last_turn = turn if is_count(turn) else self._last_turn + 1
+        self._open_step, self._last_step = None, 0
+        self._leave_step()
+
+    def _turn_end(self, data: Object) -> Iterator[Breach]:
+        if self._open_step is not None:
+            yield Breach("INV-13", "error", f"turn {data.get('turn')} ends while step {self._open_step} is open")
+        if data.get("turn") != self._open_turn:
+            yield Breach("INV-10", "error", f"turn {data.get('turn')} ends, open is {self._open_turn}")
+        self._open_turn = self._open_step = None
+        self._leave_step()
+
+    def _step_start(self, data: Object) -> Iterator[Breach]:
+        turn, step = data.get("turn"), data.get("step")
+        if turn != self._open_turn or self._open_turn is None or self._open_step is not None:
+            here = f"{self._open_turn}, {self._open_step}"
+            yield Breach("INV-12", "error", f"step {step} of turn {turn} starts, open is {here}")
+        if step != self._last_step + 1:
+            yield Breach("INV-12", "error", f"step {step} follows step {self._last_step}")
+        self._open_step = step
+        self._last_step = step if is_count(step) else self._last_step + 1
+        self._leave_step()
+
+    def _step_end(self, data: Object) -> Iterator[Breach]:
+        if data.get("turn") != self._open_turn or data.get("step") != self._open_step or self._open_step is None:
+            here = f"{self._open_turn}, {self._open_step}"
+            yield Breach("INV-12", "error", f"step {data.get('step')} of turn {data.get('turn')} ends, open is {here}")
+        for call_id in self._calls.unresolved():
+            yield Breach("INV-21", "warning", f"call {call_id!r} has no result when its step ends")
+        self._open_step = None
+        self._leave_step()
+
+    def _retry(self, data: Object) -> Iterator[Breach]:
+        self._slots.close()
+        return iter(())
+
+    def _leave_step(self) -> None:
+        self._calls.clear()
+        self._slots.clear()
+
+    def _request_header(self, data: Object) -> Iterator[Breach]:
+        header = data.get("header")
+        config = header.get("config") if isinstance(header, dict) else None
+        if not isinstance(config, dict) or not is_text(config.get("provider")) or not is_text(config.get("model")):
+            yield Breach("INV-03", "error", "request/header without provider or model", "invalid_payload")
+        if self.version < 2 and data.get("reason") == "fallback":
+            yield Breach("INV-29", "error", "request/header with reason fallback", "unsupported_legacy")
+        if self._open_turn is None:
+            yield Breach("INV-29", "warning", "request/header outside a turn")
+
+    def _message(self, kind: str, event: Object, sources: Ranges | None) -> Iterator[Breach]:
+        """The identity of the message a surface event owns, and what belongs to its type."""
+        data = event["data"]
+        message = data if kind == "user/message" else data.get("message")
+        if not isinstance(message, dict) or not is_text(message.get("id")):
+            yield Breach("INV-03", "error", f"{kind} without an identified message", "invalid_payload")
+            return
+        role = MESSAGE_ROLES.get(kind) or tool_result_role(self.version)
+        if message.get("role") != role:
+            yield Breach("INV-24", "error", f"{kind} with a message of role {message.get('role')!r}", "invalid_payload")
+        source = message.get("source")
+        if self.version >= 4 and isinstance(source, dict) and source.get("kind") == "plugin":
+            yield Breach("INV-45", "error", "message source of kind plugin", "retired_syntax")
+        if kind == "assistant/message":
+            self._calls.advertise(message)
+            yield from self._slots.settle(sources) if self.version < 2 else ()
+        elif kind == "tool/result":
+            yield from self._calls.result(event, message, sources)
+
+    def _fold(self, kind: str, event: Object, sources: Ranges | None) -> Iterator[Breach]:
+        """One step of the surface fold (spec 10.1, 10.4)."""
+        seq, op = event["seq"], event.get("surfaceOp")
+        is_system = kind == "system/message"
+        if op == "append":
+            if is_system and not self._has_head and self.surface:
+                yield Breach("INV-32", "error", "a surface node stands before the first system/message")
+            self._has_head = self._has_head or (is_system and not self.surface)
+            self.surface.append(seq)
+        elif isinstance(op, dict):
+            first, last = replaced_range(op, self.version)
+            span = surface_span(self.surface, first, last)
+            if span is None:
+                yield Breach("INV-06", "error", f"replaces {first} to {last}, which is no range of the surface")
+                self.surface.append(seq)
+                return
+            yield from self._replace(kind, event, sources, span, is_system)
+        if kind == "tool/result":
+            self._results[seq] = _all_but_content(event["data"], self.version)
+
+    def _replace(
+        self, kind: str, event: Object, sources: Ranges | None, span: slice, is_system: bool
+    ) -> Iterator[Breach]:
+        shadowed = self.surface[span]
+        if not set(shadowed) <= set(expand(sources or [])):
+            yield Breach("INV-08", "error", "does not cite every event it replaces")
+        if kind == "tool/result":
+            before = self._results.get(shadowed[0])
+            if len(shadowed) != 1 or before != _all_but_content(event["data"], self.version):
+                yield Breach("INV-09", "error", "a tool result is replaced by more than other content")
+        if self._has_head and span.start == 0 and (len(shadowed) != 1 or not is_system):
+            yield Breach("INV-32", "error", "replaces the system message at the head")
+        self.surface[span] = [event["seq"]]
+
+
+_BRACKETS = {
+    "turn/start": Invariants._turn_start,
+    "turn/end": Invariants._turn_end,
+    "step/start": Invariants._step_start,
+    "step/end": Invariants._step_end,
+    "llm/retry": Invariants._retry,
+    "llm/retry-started": Invariants._retry,
+}
+
+
+def replaced_range(op: Object, version: int) -> tuple[Any, Any]:
+    """First and last seq that a replace operation names."""
+    return (op.get("start"), op.get("end")) if version < 3 else (op.get("startSeq"), op.get("endSeq"))
+
+
+def surface_span(surface: list[int], first: Any, last: Any) -> slice | None:
+    """Where the nodes first to last stand on the surface; None where they are no range of it."""
+    try:
+        start = surface.index(first)
+        return slice(start, surface.index(last, start) + 1)
+    except ValueError:
+        return None
+
+
+def _claims_next_turn(data: Any) -> bool:
+    return isinstance(data, dict) and data.get("target") == "next-turn" and bool(data.get("inserted"))
+
+
+def _all_but_content(data: Object, version: int) -> str:
+    """A digest of a tool result's data with the result's content left out."""
+    message = dict(data["message"])
+    if version >= 4:
+        message["content"] = None
+    elif isinstance(message.get("content"), list):
+        message["content"] = [block | {"content": None} for block in message["content"] if isinstance(block, dict)]
+    text = repr(sorted((data | {"message": _sorted(message)}).items(), key=lambda item: item[0]))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return sorted((key, _sorted(item)) for key, item in value.items())
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
+
+
+class Slots:
+    """The chunks of the current step, attempt by attempt (v0 and v1): INV-25."""
+
+    def __init__(self) -> None:
+        self._key: tuple[Any, Any] | None = None
+        self._slots: list[Ranges] = []
+        self._is_closed = True
+
+    def clear(self) -> None:
+        """Forget all; a step begins or ends."""
+        self._slots, self._is_closed, self._key = [], True, None
+
+    def close(self) -> None:
+        """The next chunk belongs to another attempt."""
+        self._is_closed = True
+
+    def add(self, seq: int, run: Run) -> None:
+        """A run whose first chunk has that seq."""
+        if self._is_closed or self._key != (run.turn, run.step):
+            self._slots.append([])
+            self._key, self._is_closed = (run.turn, run.step), False
+        ranges = self._slots[-1]
+        if ranges and ranges[-1] == seq - 1:
+            ranges[-1] = seq + run.count - 1
+        else:
+            ranges += (seq, seq + run.count - 1)
+        self._is_closed = run.chunk_type == "finish"
+
+    def settle(self, sources: Ranges | None) -> Iterator[Breach]:
+        """A message with these sources ends the attempt."""
+        self.close()
+        if not sources:
+            return
+        fits = any(all(_within(first, last, slot) for first, last in pairs(sources)) for slot in self._slots)
+        if not fits or any(a >= b for a, b in zip(sources[1::2], sources[2::2], strict=False)):
+            yield Breach("INV-25", "error", "cites chunks that are not those of one attempt of its step, in order")
+
+
+def _within(first: int, last: int, ranges: Ranges) -> bool:
+    return any(start <= first and last <= end for start, end in pairs(ranges))
+
+
+class Calls:
+    """Tool calls of the current step: advertised, started, resolved."""
+
+    def __init__(self, version: int) -> None:
+        self._version = version
+        self._advertised: dict[str, list[tuple[Any, Any]]] = {}
+        self._started: dict[str, int] = {}
+
+    def clear(self) -> None:
+        """A step begins or ends."""
+        self._advertised, self._started = {}, {}
+
+    def unresolved(self) -> list[str]:
+        """Ids of calls that started and have no result."""
+        return list(self._started)
+
+    def advertise(self, message: Object) -> None:
+        """The tool-call blocks of an assistant message."""
+        content = message.get("content")
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict) and block.get("type") == "tool-call":
+                call = (block.get("name"), block.get("arguments"))
+                self._advertised.setdefault(str(block.get("id")), []).append(call)
+
+    def start(self, seq: int, data: Object) -> Iterator[Breach]:
+        """A tool/call event."""
+        call_id = str(data.get("callId"))
+        if (data.get("name"), data.get("arguments")) not in self._advertised.get(call_id, []):
+            yield Breach("INV-17", "warning", f"call {call_id!r} matches no block of the step's messages")
+        if call_id in self._started:
+            yield Breach("INV-19", "warning", f"call id {call_id!r} is used by two open calls")
+        self._started[call_id] = seq
+
+    def result(self, event: Object, message: Object, sources: Ranges | None) -> Iterator[Breach]:
+        """A tool/result event with a message that has an id."""
+        call_id, is_error = yield from self._shape(message)
+        if event["data"].get("error") is not None and is_error is not True:
+            severity: Severity = "error" if self._version >= 3 else "warning"
+            yield Breach("INV-23", severity, "a tool result with an error is not marked isError")
+        if event.get("surfaceOp") != "append":
+            return
+        call_seq = self._started.pop(str(call_id), None)
+        if call_seq is None:
+            if not (str(call_id) in self._advertised and self._is_not_started(event, message, sources)):
+                yield Breach("INV-18", "error", f"result of call {call_id!r}, which is not open in the step")
+        elif sources is not None and sources != [call_seq, call_seq]:
+            yield Breach("INV-20", "warning", f"the result of call {call_id!r} cites another event")
+
+    def _shape(self, message: Object) -> Generator[Breach, None, tuple[Any, Any]]:
+        content, source = message.get("content"), message.get("source")
+        block: Any = message
+        if self._version < 4:
+            is_single = isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict)
+            if not is_single or content[0].get("type") != "tool-result":  # type: ignore[index]
+                yield Breach("INV-24", "error", "tool result without exactly one tool-result block", "invalid_payload")
+                return None, None
+            block = content[0]  # type: ignore[index]
+        elif isinstance(content, list) and any(isinstance(b, dict) and b.get("type") == "tool-result" for b in content):
+            yield Breach("INV-24", "error", "tool result that nests a tool-result block", "retired_syntax")
+        call_id = block.get("toolCallId")
+        if not isinstance(source, dict) or source.get("callId") != call_id:
+            yield Breach("INV-22", "error", "tool result whose call ids differ", "invalid_payload")
+        return call_id, block.get("isError")
+
+    def _is_not_started(self, event: Object, message: Object, sources: Ranges | None) -> bool:
+        """An exact closer for a call that was advertised and never started (spec 2.4)."""
+        error, content = event["data"].get("error"), message.get("content")
+        if not isinstance(error, dict) or sources is not None:
+            return False
+        if (error.get("name"), error.get("code")) != ("ToolNotStartedError", "TOOL_NOT_STARTED"):
+            return False
+        parts = content if self._version >= 4 else content[0].get("content")  # type: ignore[index]
+        is_text_part = isinstance(parts, list) and len(parts) == 1 and isinstance(parts[0], dict)
+        text = parts[0].get("text") if is_text_part else None  # type: ignore[index]
+        digest = hashlib.sha256(str(text).encode("utf-8", "surrogatepass")).hexdigest()
+        return any(message["id"].startswith(p) and digest == h for p, h in NOT_STARTED_TEXTS.items())

@@ -1,0 +1,100 @@
+"""Reading one log: the pass that everything shares, and `read_log` for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+from turnlake.errors import SourceError
+from turnlake.events.header import Header
+from turnlake.events.scan import LogName, Record, Scan, Verdict
+from turnlake.events.values import Object
+from turnlake.findings import Finding
+from turnlake.logs.container import container_of, open_log
+from turnlake.logs.discover import LogFile, find_logs
+from turnlake.logs.lines import MAX_LINE, LineReader, Overlong
+from turnlake.logs.source import parse_source
+
+
+class LogPass:
+    """One pass over an opened log: iterate over `records()`, then ask for the verdict."""
+
+    def __init__(self, log: LogFile, file: BinaryIO, container: str, max_line: int = MAX_LINE) -> None:
+        stem = Path(log.folder).name if log.is_canonical and log.folder else Path(log.file_name).stem
+        self.container = container
+        self.lines = LineReader(file, container, max_line)
+        self.scan = Scan(LogName(log.generation, stem or "session"))
+        self.verdict: Verdict | None = None
+
+    def records(self) -> Iterator[Record]:
+        """Every readable line in order. `verdict` is set when this ends."""
+        feed, scan = self.scan.feed, self.scan
+        for block in self.lines.blocks():
+            offset, provisional = block.offset, block.is_provisional
+            for line, data in enumerate(block.lines, block.number):
+                record = feed(line, offset, data, provisional)
+                if record is not None:
+                    yield record
+                elif scan.is_stopped:
+                    self.verdict = scan.finish(self.lines.corrupt)
+                    return
+                offset += (data.length if type(data) is Overlong else len(data)) + 1
+        self.verdict = scan.finish(self.lines.corrupt)
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log read whole.
+
+    `events` are its logical events as mappings in order, packed chunks expanded, older shapes normalised: those
+    that the harness accepts, or every readable one where it refuses the log.
+    """
+
+    header: Header | None
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    records: tuple[Record, ...]
+
+    @cached_property
+    def events(self) -> tuple[Object, ...]:
+        """The logical events."""
+        if self.verdict.verdict == "refused":
+            return tuple(logical_events(self.records))
+        accepted = self.verdict.accepted_event_count
+        return tuple(logical_events(r for r in self.records if r.branch == 0 and r.seq < accepted))
+
+
+def logical_events(records: Iterator[Record] | tuple[Record, ...]) -> Iterator[Object]:
+    """The events of records in order, each run expanded into one assistant/chunk event a chunk."""
+    for record in records:
+        run = record.run
+        if run is None:
+            yield record.logical()
+        elif run.chunk is not None:
+            yield record.event
+        else:
+            for seq, (time, chunk) in enumerate(run.chunks(), record.seq):
+                data = {"turn": run.turn, "step": run.step, "chunk": chunk}
+                yield {"type": "assistant/chunk", "seq": seq, "time": time, "data": data}
+
+
+def read_log(path: str | Path, *, max_line: int = MAX_LINE) -> Log:
+    """Read one log file of any format, raw or zstd.
+
+    Raises SourceError where path is no readable log file; whatever is wrong inside it is told by the verdict
+    and the findings.
+    """
+    logs = find_logs([parse_source(str(path))]).logs
+    if len(logs) != 1:
+        raise SourceError(f"{path}: holds {len(logs)} logs; name one log file")
+    try:
+        with open_log(logs[0]) as file:
+            reading = LogPass(logs[0], file, container_of(logs[0]), max_line)
+            records = tuple(reading.records())
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror or error}") from error
+    assert reading.verdict is not None  # set when records() ends
+    return Log(reading.scan.header, reading.verdict, tuple(reading.scan.findings), records)

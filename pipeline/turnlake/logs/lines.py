@@ -1,0 +1,142 @@
+"""The lines of one log: split at byte 0x0A only, in bounded memory, with exact positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+from turnlake.findings import EXCERPT_CHARS, Finding
+from turnlake.logs.frames import FrameError, Piece, read_pieces
+
+MAX_LINE = 256_000_000
+RAW_PIECE = 1 << 20
+
+
+class Overlong(NamedTuple):
+    """Stands for a line longer than allowed, whose bytes were skipped."""
+
+    length: int
+    start: bytes
+
+
+class Block(NamedTuple):
+    """Consecutive complete lines without their newlines; number and offset are those of the first."""
+
+    number: int
+    offset: int
+    lines: list[bytes | Overlong]
+    is_provisional: bool
+
+
+class LineReader:
+    """Reads a log once, front to back.
+
+    Iterate over `blocks()`; when that ends the attributes tell how the file ended: `is_torn`, `torn_bytes`
+    (bytes of the file behind its last complete line or frame), `corrupt` (what is wrong with the container,
+    None when nothing is), `decoded_bytes`, `line_count`.
+    """
+
+    def __init__(self, file: BinaryIO, container: str, max_line: int = MAX_LINE) -> None:
+        self._file = file
+        self._is_zstd = container == "zstd"
+        self._max_line = max_line
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._offset = 0
+        self.line_count = 0
+        self.decoded_bytes = 0
+        self.is_torn = False
+        self.torn_bytes = 0
+        self.corrupt: Finding | None = None
+
+    def blocks(self) -> Iterator[Block]:
+        """All complete lines in blocks; those recovered from a torn frame are provisional."""
+        for piece in self._zstd_pieces() if self._is_zstd else self._raw_pieces():
+            self.decoded_bytes += len(piece.data)
+            end = piece.data.rfind(b"\n")
+            if end >= 0:
+                yield self._complete(piece.data, end, piece.is_torn)
+            self._hold(piece.data[end + 1 :])
+        if self._held_bytes and not self._is_zstd:
+            self.is_torn, self.torn_bytes = True, self._held_bytes
+        elif self._held_bytes and not self.is_torn:
+            self._damage("frame_ends_in_line", 0, "the frames together end inside a line")
+
+    def _raw_pieces(self) -> Iterator[Piece]:
+        while data := self._file.read(RAW_PIECE):
+            yield Piece(data, 0, 0, False, False)
+
+    def _zstd_pieces(self) -> Iterator[Piece]:
+        try:
+            for piece in read_pieces(self._file):
+                if piece.is_torn:
+                    self._tear(piece.frame_offset)
+                    if piece.frame == 0:
+                        return  # an unborn session: without one complete frame there is no header
+                yield piece
+                if piece.frame == 0 and piece.ends_frame and (self.line_count != 1 or self._held_bytes):
+                    self._damage("first_frame_not_header", 0, "the first frame is not exactly one line")
+        except FrameError as error:
+            code = "decompression_bomb" if error.is_bomb else "frame_corrupt"
+            self._damage(code, error.offset, f"frame at byte {error.offset}: {error}")
+
+    def _tear(self, frame_offset: int) -> None:
+        if self._held_bytes:
+            self._damage("frame_ends_in_line", frame_offset, "the complete frames end inside a line")
+        while self._file.read(RAW_PIECE):
+            pass
+        self.is_torn, self.torn_bytes = True, self._file.tell() - frame_offset
+
+    def _damage(self, code: str, offset: int, detail: str) -> None:
+        if self.corrupt is None:
+            self.corrupt = Finding(code, detail, None, offset)
+
+    def _complete(self, data: bytes, end: int, is_provisional: bool) -> Block:
+        """The lines that data completes: the held start of the first one, and all up to the newline at end."""
+        lines: list[bytes | Overlong] = [*data[:end].split(b"\n")]
+        length = self._held_bytes + end + 1
+        if self._held_bytes:
+            lines[0] = self._release(data[: data.index(b"\n")])
+        if length > self._max_line:
+            lines = [self._bounded(line) for line in lines]
+        block = Block(self.line_count + 1, self._offset, lines, is_provisional)
+        self.line_count += len(lines)
+        self._offset += length
+        return block
+
+    def _bounded(self, line: bytes | Overlong) -> bytes | Overlong:
+        if isinstance(line, Overlong) or len(line) <= self._max_line:
+            return line
+        return Overlong(len(line), line[: 4 * EXCERPT_CHARS])
+
+    def _hold(self, data: bytes) -> None:
+        """Keep the start of a line, or no more than its first bytes once it is too long."""
+        if data:
+            self._held_bytes += len(data)
+            self._held.append(data)
+            if self._held_bytes > self._max_line:
+                self._held = [b"".join(self._held)[: 4 * EXCERPT_CHARS]]
+
+    def _release(self, rest: bytes) -> bytes | Overlong:
+        length = self._held_bytes + len(rest)
+        start = b"".join([*self._held, rest])
+        self._held, self._held_bytes = [], 0
+        return start if length <= self._max_line else Overlong(length, start[: 4 * EXCERPT_CHARS])
+
+
+class Line(NamedTuple):
+    """One complete line without its newline. number counts from 1, offset in the decompressed log."""
+
+    number: int
+    offset: int
+    data: bytes | Overlong
+    is_provisional: bool
+
+
+def read_lines(reader: LineReader) -> Iterator[Line]:
+    """The lines of a log one by one, for those who do not need to be fast."""
+    for block in reader.blocks():
+        offset = block.offset
+        for number, data in enumerate(block.lines, block.number):
+            yield Line(number, offset, data, block.is_provisional)
+            offset += (data.length if isinstance(data, Overlong) else len(data)) + 1
