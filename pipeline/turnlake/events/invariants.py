@@ -7,8 +7,11 @@ the harness refuses the log in that format version; the others only deserve a fi
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Generator, Iterator
 from typing import Any, NamedTuple
+
+import orjson
 
 from turnlake.events.runs import Run
 from turnlake.events.sources import Ranges, expand, pairs
@@ -51,7 +54,7 @@ class Invariants:
         self._may_reopen = False
         self._calls = Calls(version)
         self._slots = Slots()
-        self._results: dict[int, str] = {}
+        self._results: dict[int, bytes] = {}
         self._has_head = False
 
     def note_chunks(self, seq: int, run: Run) -> Breach | None:
@@ -233,21 +236,19 @@ def _claims_next_turn(data: Any) -> bool:
     return isinstance(data, dict) and data.get("target") == "next-turn" and bool(data.get("inserted"))
 
 
-def _all_but_content(data: Object, version: int) -> str:
+def _all_but_content(data: Object, version: int) -> bytes:
     """A digest of a tool result's data with the result's content left out."""
     message = dict(data["message"])
     if version >= 4:
         message["content"] = None
     elif isinstance(message.get("content"), list):
         message["content"] = [block | {"content": None} for block in message["content"] if isinstance(block, dict)]
-    text = repr(sorted((data | {"message": _sorted(message)}).items(), key=lambda item: item[0]))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _sorted(value: Any) -> Any:
-    if isinstance(value, dict):
-        return sorted((key, _sorted(item)) for key, item in value.items())
-    return [_sorted(item) for item in value] if isinstance(value, list) else value
+    rest = data | {"message": message}
+    try:
+        text = orjson.dumps(rest, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:
+        text = json.dumps(rest, sort_keys=True).encode()
+    return hashlib.blake2b(text, digest_size=16).digest()
 
 
 class Slots:

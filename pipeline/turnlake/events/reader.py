@@ -10,7 +10,8 @@ from typing import BinaryIO
 
 from turnlake.errors import SourceError
 from turnlake.events.header import Header
-from turnlake.events.scan import LogName, Record, Scan, Verdict
+from turnlake.events.scan import LogName, Record, Scan
+from turnlake.events.verdict import Verdict
 from turnlake.events.values import Object
 from turnlake.findings import Finding
 from turnlake.logs.container import container_of, open_log

@@ -45,6 +45,8 @@ class Run:
     first_token_ms: int | None = None
     turn: int | None = None
     step: int | None = None
+    # False where a time step is negative.
+    is_rising: bool = True
 
     @property
     def count(self) -> int:
@@ -152,7 +154,8 @@ def _run(row_type: str, time0: object, data: Object, raw: bytes) -> Run:
     try:
         has_text = "".join(texts) != ""
         total = sum(dt)
-        is_plain = type(total) is int and (not dt or min(dt) >= 0) and time_ms + total <= MAX_SAFE
+        is_rising = not dt or min(dt) >= 0
+        is_plain = is_rising and type(total) is int and time_ms + total <= MAX_SAFE
     except TypeError:
         raise BadRecord("run with texts that are no strings or times that are no numbers") from None
     if not is_plain or b"true" in raw or b"false" in raw:
@@ -167,7 +170,8 @@ def _run(row_type: str, time0: object, data: Object, raw: bytes) -> Run:
         texts=texts,
         call_id=data["id"] if is_call else None,
         tool_name=name,
-        first_token_ms=_first_token(time_ms, dt, texts) if has_text and not name else time_ms if name else None,
+        first_token_ms=time_ms if name else _first_token(time_ms, dt, texts) if has_text else None,
+        is_rising=is_rising,
     )
 
 

@@ -13,23 +13,27 @@ _SURFACE = ("user/message", "assistant/message", "tool/result")
 _SOURCE_KINDS = {"user/message": "user", "assistant/message": "model", "tool/result": "tool"}
 
 
-def has_trait(event: Object) -> bool:
-    """True where an event shows what only the tutorials write (spec 13, the table)."""
-    kind, data = event.get("type"), event.get("data")
-    if not isinstance(kind, str) or "/" not in kind:
-        return False
-    if any(key in event for key in ("turn", "step", "callId", "message", "reason")) or not isinstance(data, dict):
+def has_trait(event: Object, has_odd_members: bool, raw: object) -> bool:
+    """True where an event shows what only the tutorials write (spec 13, the table). raw is its line."""
+    if has_odd_members and any(key in event for key in _HOISTED):
         return True
-    message = data.get("message") if isinstance(data.get("message"), dict) else data
-    if kind == "turn/end":
-        return isinstance(data.get("reason"), str)
-    if kind not in _SURFACE or not isinstance(message, dict):
-        return False
-    content = message.get("content")
-    if isinstance(content, str) or (kind == "user/message" and message.get("role") == "user" and "id" not in message):
+    kind, data = event["type"], event.get("data")
+    if not isinstance(data, dict):
+        return has_odd_members
+    if kind not in _SURFACE:
+        return kind == "turn/end" and isinstance(data.get("reason"), str)
+    message = data if kind == "user/message" else data.get("message", data)
+    if not isinstance(message, dict) or isinstance(message.get("content"), str):
+        return True
+    if kind == "user/message" and "id" not in message and message.get("role") == "user":
         return True
     if kind == "tool/result" and "toolName" in message:
         return True
+    return isinstance(raw, bytes) and (b'"tool_use"' in raw or b'"tool_result"' in raw) and _has_foreign_block(message)
+
+
+def _has_foreign_block(message: Object) -> bool:
+    content = message.get("content")
     return isinstance(content, list) and any(_block_type(block) in ("tool_use", "tool_result") for block in content)
 
 

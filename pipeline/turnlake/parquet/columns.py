@@ -36,12 +36,8 @@ class ListColumn:
         for row in self._missing:
             present[row // 8] &= ~(1 << row % 8)
         offsets = pa.py_buffer(self._ends)
-        column = pa.Array.from_buffers(
-            self._type,
-            count,
-            [pa.py_buffer(present), offsets],
-            children=[pa.array(self._values, self._type.value_type)],
-        )
+        values = pa.array(self._values, self._type.value_type)
+        column = pa.Array.from_buffers(self._type, count, [pa.py_buffer(present), offsets], children=[values])
         self._values, self._ends, self._missing = [], array("i", [0]), []
         return column
 
@@ -49,37 +45,49 @@ class ListColumn:
 class Columns:
     """Rows of one table under construction.
 
-    A row is a mapping of column names to values; columns it does not name are NULL. Gaps are filled when a
-    column is next touched, so that rare columns cost next to nothing. The columns named in `flat` are no part
-    of the rows: they are in `lists`, and whoever adds a row appends to each.
+    A row is a tuple of the columns named in `always`, and a mapping of others that it has a value for; what it
+    does not name is NULL. That way a rare column costs nothing in the rows without it. The columns named in
+    `flat` are no part of the rows: whoever adds a row appends to each of `lists`.
     """
 
-    def __init__(self, table: Table, flat: Sequence[str] = ()) -> None:
+    def __init__(self, table: Table, always: Sequence[str] = (), flat: Sequence[str] = ()) -> None:
         self._schema = table.schema()
-        self._values: dict[str, list[Any]] = {name: [] for name in table.names if name not in flat}
+        self._always = tuple(always)
+        self._rows: list[tuple[Any, ...]] = []
+        self._rare: dict[str, list[Any]] = {name: [] for name in table.names if name not in (*always, *flat)}
         self.lists = {name: ListColumn(self._schema.field(name).type) for name in flat}
-        self.row_count = 0
 
-    def add(self, row: Mapping[str, Any]) -> None:
+    def add(self, row: tuple[Any, ...], rare: Mapping[str, Any]) -> None:
         """Append a row."""
-        at, values = self.row_count, self._values
-        for name, value in row.items():
-            column = values[name]
-            if len(column) < at:
-                column.extend(repeat(None, at - len(column)))
-            column.append(value)
-        self.row_count = at + 1
+        if rare:
+            at = len(self._rows)
+            for name, value in rare.items():
+                column = self._rare[name]
+                if len(column) < at:
+                    column.extend(repeat(None, at - len(column)))
+                column.append(value)
+        self._rows.append(row)
 
     def take(self) -> pa.RecordBatch:
         """All rows as one batch; none are left."""
-        arrays = [
-            self.lists[field.name].take() if field.name in self.lists else self._take(field) for field in self._schema
-        ]
-        self.row_count = 0
+        count = len(self._rows)
+        values = dict(zip(self._always, zip(*self._rows, strict=True), strict=True)) if count else {}
+        arrays = []
+        for field in self._schema:
+            if field.name in self.lists:
+                arrays.append(self.lists[field.name].take())
+            elif field.name in self._rare:
+                arrays.append(_filled(self._rare[field.name], count, field.type))
+                self._rare[field.name] = []
+            else:
+                arrays.append(pa.array(values.get(field.name, ()), field.type))
+        self._rows = []
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _take(self, field: pa.Field) -> pa.Array:
-        column = self._values[field.name]
-        column.extend(repeat(None, self.row_count - len(column)))
-        self._values[field.name] = []
-        return pa.array(column, field.type)
+
+def _filled(column: list[Any], count: int, type_: pa.DataType) -> pa.Array:
+    """The column with NULLs up to count."""
+    if not column:
+        return pa.nulls(count, type_)
+    column.extend(repeat(None, count - len(column)))
+    return pa.array(column, type_)

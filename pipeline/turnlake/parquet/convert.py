@@ -12,18 +12,22 @@ from typing import Any
 
 from turnlake.events.reader import LogPass
 from turnlake.events.runs import Run
-from turnlake.events.scan import Record, Verdict
+from turnlake.events.scan import Record
+from turnlake.events.verdict import Verdict
 from turnlake.findings import CODES, Finding
 from turnlake.logs.container import container_of, open_log
 from turnlake.logs.discover import LogFile
 from turnlake.logs.lines import MAX_LINE
 from turnlake.parquet.columns import Columns
-from turnlake.parquet.rows import Row, event_row, run_row
+from turnlake.parquet.rows import EVENT_COLUMNS, RUN_COLUMNS, event_row, run_row
 from turnlake.parquet.tables import CHUNK_RUNS, EVENTS, FINDINGS, PARSER_VERSION
 from turnlake.parquet.write import PartWriter
 
 # Bytes of log lines that make up a row group: what one conversion holds in memory at a time.
 GROUP_BYTES = 24 << 20
+
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,8 @@ class _Part:
     """The rows of one batch on their way to its files."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self._events = Columns(EVENTS)
-        self._runs = Columns(CHUNK_RUNS, flat=("dt", "texts"))
+        self._events = Columns(EVENTS, always=EVENT_COLUMNS)
+        self._runs = Columns(CHUNK_RUNS, always=RUN_COLUMNS, flat=("dt", "texts"))
         self._findings = Columns(FINDINGS)
         self._writer = PartWriter(folder, name, (EVENTS, CHUNK_RUNS, FINDINGS))
         self._held = 0
@@ -84,7 +88,7 @@ class _Part:
             if record.run is not None:
                 self._add_run(record, record.run, log_id)
             else:
-                self._events.add(event_row(record, log_id))
+                self._events.add(*event_row(record, log_id))
                 for ordinal, run in enumerate(record.stream or ()):
                     data = record.event["data"]
                     run.turn, run.step = data.get("turn"), data.get("step")
@@ -94,13 +98,13 @@ class _Part:
                 self._flush()
 
     def _add_run(self, record: Record, run: Run, log_id: str, ordinal: int | None = None) -> None:
-        self._runs.add(run_row(record, run, log_id, ordinal))
+        self._runs.add(*run_row(record, run, log_id, ordinal))
         self._runs.lists["dt"].append(run.dt)
         self._runs.lists["texts"].append(run.texts)
 
     def _add_findings(self, findings: Sequence[Finding], log_id: str | None) -> None:
         for finding in findings:
-            self._findings.add(finding_row(finding, log_id))
+            self._findings.add((), finding_row(finding, log_id))
 
     def _flush(self) -> None:
         self._writer.write(

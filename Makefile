@@ -1,0 +1,59 @@
+# The first Python of at least 3.11 that has venv; `make PYTHON=…` names another.
+PYTHON = $(shell for python in python3 python3.11 python3.12 python3.13 python3.14 python; do \
+	$$python -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+VENV = .venv
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install -qq --disable-pip-version-check
+INSTALLED = $(VENV)/.installed
+NOTEBOOKS = $(VENV)/.notebooks
+
+.DEFAULT_GOAL = help
+.PHONY: help demo test check format docs bench notebook clean
+
+help: ## list these targets
+	@sed -n 's/^\([a-z]*\):.* ## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name about; do \
+		printf '  make %-10s %s\n' "$$name" "$$about"; done
+
+demo: $(INSTALLED) ## build the sample into data/lake and print what is in it
+	@$(BIN)/turnlake build data/sample --lake data/lake
+
+test: $(INSTALLED) ## run all tests; ARGS="-k cli" picks some
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(INSTALLED) ## all that a commit has to pass: format, lint, types, docs, tests
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/python -m turnlake.docs --check
+	@$(BIN)/python -m pytest $(ARGS)
+
+format: $(INSTALLED) ## format the code and fix what the linter can
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format --quiet .
+
+docs: $(INSTALLED) ## write the generated pages and the outputs shown in README.md
+	@$(BIN)/python -m turnlake.docs
+
+bench: $(INSTALLED) ## measure speed and memory; ARGS are those of benchmarks/run.py
+	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+notebook: $(NOTEBOOKS) ## open the notebooks
+	@$(BIN)/jupyter lab notebooks
+
+# The lake stays: it may hold what is left of logs deleted since.
+clean: ## remove the environment and all caches, but not data/lake
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find pipeline tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo 'turnlake needs Python 3.11 or newer with venv; name it with: make PYTHON=…' >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(INSTALLED): pyproject.toml | $(BIN)/python
+	@echo 'installing into $(VENV)' >&2
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+$(NOTEBOOKS): $(INSTALLED)
+	@$(PIP) --editable '.[dev,notebooks]'
+	@touch $@

@@ -1,0 +1,160 @@
+"""The harness's verdict on a log, record by record: what is accepted, what is a tail, what refuses (spec 2.3, 5, 11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from turnlake.events import envelope
+from turnlake.events.invariants import Invariants
+from turnlake.events.legacy import UNSUPPORTED
+from turnlake.events.runs import Run
+from turnlake.events.sources import Ranges
+from turnlake.events.values import Object
+from turnlake.events.vocabulary import KNOWN_TYPES, SURFACE_TYPES
+from turnlake.findings import Finding, Severity, excerpt
+from turnlake.logs.lines import Overlong
+
+# The only payloads that are looked at by themselves, whatever they belong to.
+_CHECKED_PAYLOADS = frozenset(("turn/end", "request/header", "assistant/message", "assistant/attempt"))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the harness would do with the log (product contract, reading policy), and what was counted.
+
+    `verdict` is clean, removable_tail or refused; `reason` and `line` say why and where it is not clean.
+    """
+
+    verdict: str
+    reason: str | None
+    line: int | None
+    dialect: str | None
+    accepted_event_count: int
+    inherited_event_count: int
+    event_count: int
+    dropped_record_count: int
+    unread_line_count: int
+    has_unknown_required_type: bool
+
+
+class Judge:
+    """Follows the records of one log in order.
+
+    `version` is None for a log without header: then nothing refuses it and every breach is a warning.
+    """
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.refusal: tuple[str, int | None] | None = None
+        self.issue: tuple[str, int] | None = None
+        self.accepted = 0
+        self.has_unknown_required_type = False
+        self.branch = 0
+        self.line = self.offset = 0
+        self.raw: bytes | Overlong = b""
+        self.begin(None)
+
+    def begin(self, version: int | None) -> None:
+        """The header is read: judge what follows by that version."""
+        self.version = version
+        self._known = KNOWN_TYPES[version or 0]
+        self._surface = SURFACE_TYPES[version or 0]
+        self._invariants = Invariants(version or 0)
+
+    def find(self, code: str, detail: str, severity: Severity | None = None, seq: int | None = None) -> None:
+        """A finding at the line being read."""
+        start = self.raw.start if isinstance(self.raw, Overlong) else self.raw
+        branch = None if seq is None else self.branch
+        self.findings.append(Finding(code, detail, self.line, self.offset, branch, seq, excerpt(start), severity))
+
+    def refuse(self, reason: str, code: str, detail: str, seq: int | None = None) -> None:
+        """The harness refuses the log, for the first reason there is."""
+        self.find(code, detail, "error", seq)
+        if self.refusal is None:
+            self.refusal = (reason, self.line)
+
+    def open_issue(self, reason: str, detail: str, code: str | None = None) -> None:
+        """The record being read is bad: unless a finished turn follows, the log is cut off before it."""
+        if self.issue is None:
+            self.issue = (reason, self.line)
+            self.find(code or reason, detail)
+
+    def seq_gap(self, seq: int, kind: str) -> None:
+        """A record whose sequence number is not the one due."""
+        self.open_issue("seq_gap", f"sequence number {seq} where {self.accepted} was due")
+        self._refuse_if_turn_end(kind)
+
+    def take_back(self, reason: str, detail: str, kind: str, code: str = "bad_record") -> None:
+        """The event accepted last is bad after all."""
+        if self.issue is None:
+            self.accepted -= 1
+            self.open_issue(reason, detail, code)
+            self._refuse_if_turn_end(kind)
+
+    def _refuse_if_turn_end(self, kind: str) -> None:
+        if kind == "turn/end":
+            self.refuse("corrupt", "corrupt_middle", "the first bad record is a turn/end")
+
+    def is_known(self, kind: str) -> bool:
+        """Whether the log's version has that event type."""
+        return kind in self._known
+
+    def note_run(self, seq: int, run: Run) -> None:
+        """An accepted run of chunks of v0 or v1."""
+        breach = self._invariants.note_chunks(seq, run)
+        if breach is not None:
+            self.find(breach.id, breach.detail, breach.severity, seq)
+
+    def judge(self, event: Object, sources: Ranges | None) -> None:
+        """Everything that the event accepted last may break."""
+        kind: str = event["type"]
+        if self.version is not None:
+            if kind in UNSUPPORTED and self.version < 2:
+                self.refuse("unsupported_legacy", "unsupported_legacy", kind, event["seq"])
+            elif kind not in self._known:
+                self._unknown_type(event)
+            if not self._is_plain(event) or kind in _CHECKED_PAYLOADS:
+                self.judge_alone(event, sources)
+        if self.issue is None:
+            self._note_breaches(event, sources)
+
+    def _is_plain(self, event: Object) -> bool:
+        """True for what needs no closer look at its envelope: nearly every event."""
+        if type(event.get("time")) is not int or type(event.get("data")) is not dict:
+            return False
+        if event["type"] in self._surface:
+            return len(event) == 5 and event.get("surfaceOp") == "append"
+        return len(event) == 4
+
+    def judge_alone(self, event: Object, sources: Ranges | None) -> None:
+        """What an event breaks whatever stands around it."""
+        version = self.version or 0
+        faults = (
+            *envelope.envelope_faults(event, version),
+            *envelope.surface_faults(event, sources, version, event["type"] in self._known),
+            *envelope.payload_faults(event, version),
+        )
+        for fault in faults:
+            detail = f"{event['type'][:100]} {fault.detail}"
+            if fault.is_tail:
+                self.take_back(fault.reason, detail, event["type"], fault.id)
+                return
+            self.refuse(fault.reason, fault.id, detail, event.get("seq"))
+
+    def _unknown_type(self, event: Object) -> None:
+        name = repr(event["type"][:100])
+        if event.get("ignorable") is True:
+            self.find("unknown_type", f"unknown type {name} is ignorable", seq=event["seq"])
+        else:
+            self.has_unknown_required_type = True
+            self.refuse("unknown_type", "INV-04", f"unknown type {name} is not ignorable", event["seq"])
+
+    def _note_breaches(self, event: Object, sources: Ranges | None) -> None:
+        for breach in self._invariants.check(event, sources):
+            if breach.severity != "error" or self.version is None:
+                severity: Severity = "advisory" if breach.severity == "advisory" else "warning"
+                self.find(breach.id, breach.detail, severity, event["seq"])
+            elif breach.id == "INV-23":
+                self.take_back(breach.reason, breach.detail, event["type"], breach.id)
+            else:
+                self.refuse(breach.reason, breach.id, breach.detail, event["seq"])

@@ -1,0 +1,183 @@
+"""A model: one plain SQL file, what its comments promise, which tables it reads."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Any
+
+from turnlake.errors import ModelError
+from turnlake.parquet.tables import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from duckdb import DuckDBPyConnection
+
+# What a layer may read. Only staging touches raw, so that a change of the raw tables stops there.
+READABLE = {
+    "staging": ("raw", "staging"),
+    "intermediate": ("staging", "intermediate"),
+    "marts": ("staging", "intermediate", "marts"),
+}
+LAYERS = tuple(READABLE)
+RAW_VIEWS = frozenset(f"raw.{name}" for name in (*TABLES, "chunks", "loads"))
+
+# A cached view is a table in memory while other models are built, and a plain view in the finished database.
+STORED_AS = ("table", "view", "cached view")
+
+HEADER_LINE = re.compile(r"-- (grain|check|stored as): (.*)")
+FINAL_SELECT = re.compile(r"^select(?: distinct)?$", re.MULTILINE)
+COMMENT_BLOCK = re.compile(r"^((?:    -- .*\n)+)", re.MULTILINE)
+# The last word of an expression is the column's name.
+COLUMN_NAME = re.compile(r"(\w+),?\s*$")
+
+
+@dataclass(frozen=True)
+class Key:
+    """A column of a grain. A nullable one (`name?`) may be unknown; NULL then counts as one more value."""
+
+    column: str
+    is_nullable: bool
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model: `sql` is the file as it is, `about` what one row is, `columns` the comment of each column."""
+
+    name: str
+    path: Path
+    sql: str
+    about: str
+    grain: tuple[Key, ...]
+    checks: tuple[str, ...]
+    stored_as: str
+    columns: Mapping[str, str]
+    reads: frozenset[str]
+
+    @property
+    def layer(self) -> str:
+        """The schema of the model."""
+        return self.name.split(".")[0]
+
+    @property
+    def query(self) -> str:
+        """The file's one statement, fit to stand inside another."""
+        return self.sql.strip().removesuffix(";")
+
+
+def read_models(root: Path, db: DuckDBPyConnection) -> list[Model]:
+    """Every model below `root`, each after the models it reads. Raises ModelError."""
+    paths = [path for layer in LAYERS for path in sorted((root / layer).glob("*.sql"))]
+    models = {model.name: model for model in (read_model(path, db) for path in paths if path.suffixes == [".sql"])}
+    for model in models.values():
+        _check_reads(model, models.keys() | RAW_VIEWS)
+    graph = {name: sorted(model.reads & models.keys()) for name, model in models.items()}
+    try:
+        return [models[name] for name in TopologicalSorter(graph).static_order()]
+    except CycleError as error:
+        cycle: list[str] = error.args[1]
+        raise ModelError(f"{models[cycle[0]].path}: models read each other in a circle: {' -> '.join(cycle)}") from None
+
+
+def read_model(path: Path, db: DuckDBPyConnection) -> Model:
+    """One model. Raises ModelError where its text can't be parsed or promises nothing."""
+    sql = path.read_text(encoding="utf-8")
+    header = _header(sql)
+    about = header[0].removeprefix("-- ") if header else ""
+    if not about or HEADER_LINE.fullmatch(header[0]):
+        raise ModelError(f"{path}: the first line must say what one row is")
+    stated = [match.groups() for match in map(HEADER_LINE.fullmatch, header) if match]
+    layer = path.parent.name
+    stored_as = _last(stated, "stored as") or ("view" if layer == "staging" else "table")
+    if stored_as not in STORED_AS:
+        raise ModelError(f"{path}: stored as {stored_as!r} is none of {', '.join(STORED_AS)}")
+    return Model(
+        name=f"{layer}.{path.stem}",
+        path=path,
+        sql=sql,
+        about=about,
+        grain=_grain(path, _last(stated, "grain")),
+        checks=tuple(value for key, value in stated if key == "check"),
+        stored_as=stored_as,
+        columns=dict(_column_comments(path, sql)),
+        reads=frozenset(_tables_read(path, sql, db)),
+    )
+
+
+def _header(sql: str) -> list[str]:
+    """The comment lines at the top of a file."""
+    lines = sql.splitlines()
+    end = next((number for number, line in enumerate(lines) if not line.startswith("-- ")), len(lines))
+    return lines[:end]
+
+
+def _last(stated: list[tuple[str, ...]], key: str) -> str | None:
+    return next((value for name, value in reversed(stated) if name == key), None)
+
+
+def _grain(path: Path, text: str | None) -> tuple[Key, ...]:
+    if not text:
+        raise ModelError(f"{path}: the header states no grain (`-- grain: column, column`)")
+    return tuple(Key(name.strip().removesuffix("?"), name.strip().endswith("?")) for name in text.split(","))
+
+
+def _column_comments(path: Path, sql: str) -> Iterator[tuple[str, str]]:
+    """Name and comment of each column of the last select that starts a line."""
+    selects = list(FINAL_SELECT.finditer(sql))
+    if not selects:
+        raise ModelError(f"{path}: no line is just `select`, so its columns can't be told")
+    columns = re.split(r"^from\b", sql[selects[-1].end() :], maxsplit=1, flags=re.MULTILINE)[0]
+    before, *parts = COMMENT_BLOCK.split(columns)
+    if before.strip():
+        raise ModelError(f"{path}: column {before.strip().splitlines()[0]!r} has no comment above it")
+    for comment, expression in zip(parts[::2], parts[1::2], strict=True):
+        name = COLUMN_NAME.search(expression)
+        if name is None:
+            raise ModelError(f"{path}: no column follows the comment {comment.strip()!r}")
+        yield name[1], " ".join(line.strip().removeprefix("-- ") for line in comment.splitlines())
+
+
+def _tables_read(path: Path, sql: str, db: DuckDBPyConnection) -> Iterator[str]:
+    """The tables a query reads, by DuckDB's own parser: `schema.table`."""
+    [(text,)] = db.execute("select json_serialize_sql(?)", [sql]).fetchall()
+    tree = json.loads(text)
+    if tree["error"]:
+        # A pivot without `in` is several statements, hence refused here: its columns would depend on the data.
+        raise ModelError(f"{path}: {tree['error_message']}")
+    if len(tree["statements"]) != 1:
+        raise ModelError(f"{path}: a model is one select, this file holds {len(tree['statements'])} statements")
+    nodes = list(_objects(tree))
+    local = {entry["key"].lower() for node in nodes if "cte_map" in node for entry in node["cte_map"]["map"]}
+    for node in nodes:
+        if node.get("type") != "BASE_TABLE":
+            continue
+        if node["catalog_name"]:
+            raise ModelError(f"{path}: table {node['table_name']} names a database; name its schema only")
+        if node["schema_name"]:
+            yield f"{node['schema_name']}.{node['table_name']}"
+        elif node["table_name"].lower() not in local:
+            raise ModelError(f"{path}: table {node['table_name']} has no schema and is no step of the query")
+
+
+def _objects(tree: Any) -> Iterator[dict[str, Any]]:
+    """All JSON objects of a tree."""
+    rest = [tree]
+    while rest:
+        node = rest.pop()
+        if isinstance(node, dict):
+            yield node
+            rest.extend(node.values())
+        elif isinstance(node, list):
+            rest.extend(node)
+
+
+def _check_reads(model: Model, known: frozenset[str] | set[str]) -> None:
+    for name in sorted(model.reads):
+        if name.split(".")[0] not in READABLE[model.layer]:
+            raise ModelError(f"{model.path}: a model of {model.layer} may not read {name}")
+        if name not in known:
+            raise ModelError(f"{model.path}: there is no table {name}")

@@ -1,0 +1,102 @@
+"""What the numbers of a lake lack, and why: asked of its database, which is opened read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from turnlake.findings import Severity
+from turnlake.logs.discover import LogFile
+from turnlake.models.text import quoted
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+class Reason(NamedTuple):
+    """Why a number may be zero or too low, and what to do about it."""
+
+    severity: Severity
+    text: str
+
+
+class _Lack(NamedTuple):
+    """A query whose rows are a number and words that say which, and the sentence for such a row."""
+
+    severity: Severity
+    text: str
+    query: str
+
+
+_LACKS = (
+    _Lack(
+        "warning",
+        "{} log(s) were not read at all ({}): every total lacks them",
+        "select count(*), coalesce(verdict_reason, 'no reason') from raw.logs where is_read is not true group by 2",
+    ),
+    _Lack(
+        "warning",
+        "{} log(s) would be refused by the harness ({}): what can be read of them counts as spend all the same",
+        "select count(*), coalesce(verdict_reason, 'no reason') from raw.logs "
+        "where verdict = 'refused' and is_read group by 2",
+    ),
+    _Lack(
+        "advisory",
+        "{} log(s) are older generations or copies ({}): another log counts in their place",
+        "select count(*), superseded_why from raw.logs where superseded_by is not null group by 2",
+    ),
+    _Lack(
+        "advisory",
+        "{} log(s) of the lake are gone from {}: their numbers stay; `turnlake ingest --purge-missing` removes them",
+        "select count(*), source from raw.logs where is_missing group by 2",
+    ),
+    _Lack(
+        "warning",
+        "{} call(s) have no usable usage in their log (usage {}): unknown is not 0, and no sum has it",
+        "select count(*), usage_source from marts.attempts where usage_source in ('none', 'invalid') group by 2",
+    ),
+    _Lack(
+        "warning",
+        "{} call(s) have no price ({}): their tokens count, their cost is unknown; give a price by --prices",
+        "select count(*), coalesce(provider, 'unknown provider') || '/' || coalesce(model, 'unknown model') "
+        "from marts.attempts where price_source = 'unpriced' and usage_source not in ('none', 'invalid') group by 2",
+    ),
+)
+
+
+def lacks_of(database: Path, logs: Sequence[LogFile]) -> Iterator[Reason]:
+    """What the database lacks in itself and of the logs found on disk; what it can't say is a reason too."""
+    import duckdb
+
+    # A database attached to a fresh instance is the file that is there now, not one this process opened before.
+    with duckdb.connect() as connection:
+        try:
+            connection.execute(f"attach {quoted(str(database))} as lake (read_only)")
+            connection.execute("use lake")
+            yield from _unread(connection, logs)
+        except duckdb.Error as error:
+            yield Reason("error", f"{database} can't be read: {_first_line(error)}. Run `turnlake build`")
+            return
+        for lack in _LACKS:
+            try:
+                rows = connection.execute(f"{lack.query} order by 1 desc, 2").fetchall()
+            except duckdb.CatalogException as error:
+                yield Reason("warning", f"the database lacks a table: {_first_line(error)}. Run `turnlake model`")
+                continue
+            yield from (Reason(lack.severity, lack.text.format(*row)) for row in rows)
+
+
+def _unread(connection: DuckDBPyConnection, logs: Sequence[LogFile]) -> Iterator[Reason]:
+    """Logs on disk that the lake does not have, or not as they are now."""
+    rows = connection.execute("select log_id, bytes, mtime_ns from raw.logs").fetchall()
+    known = {log_id: stamp for log_id, *stamp in rows}
+    stamps = [(known.get(log.log_id), [log.size, log.mtime_ns]) for log in logs]
+    if missing := sum(stored is None for stored, _ in stamps):
+        yield Reason("warning", f"{missing} of {len(logs)} log(s) found are not in the lake: run `turnlake build`")
+    if changed := sum(stored is not None and stored != now for stored, now in stamps):
+        yield Reason("advisory", f"{changed} log(s) were written to since the last build: run `turnlake build`")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

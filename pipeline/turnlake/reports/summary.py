@@ -1,0 +1,190 @@
+"""What a build ends with: logs, sessions, turns, tokens, and what none of them holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from turnlake.api import connect
+from turnlake.console import plain
+
+# More refused logs than this are counted, not named.
+NAMED_LOGS = 10
+
+_LOGS = """
+select
+    count(*) as seen,
+    count_if(superseded_by is null and is_read) as counted,
+    count_if(superseded_by is not null) as superseded,
+    count_if(superseded_by is null and not is_read) as unread,
+    count_if(verdict = 'refused' and is_read and superseded_by is null) as refused,
+    count_if(is_torn) as torn,
+    count_if(verdict = 'removable_tail') as with_removable_tail,
+    coalesce(sum(unread_line_count), 0)::bigint as unread_lines
+from raw.logs
+"""
+_SUPERSEDED = "select superseded_why, count(*) from raw.logs where superseded_by is not null group by 1 order by 1"
+_REFUSED = """
+select path, verdict_reason, verdict_line, is_read
+from raw.logs
+where verdict = 'refused' and superseded_by is null
+order by source, path
+"""
+_SESSIONS = """
+select
+    count(*) as session_count,
+    count_if(origin = 'subagent') as subagent_count,
+    count_if(origin is null and parent_session_id is not null) as fork_count,
+    coalesce(sum(event_count), 0)::bigint as event_count,
+    coalesce(sum(turn_count), 0)::bigint as turn_count,
+    coalesce(sum(attempt_count), 0)::bigint as attempt_count,
+    sum(input_tokens)::bigint as input_tokens,
+    sum(cache_read_tokens)::bigint as cache_read_tokens,
+    sum(cache_write_tokens)::bigint as cache_write_tokens,
+    sum(output_tokens)::bigint as output_tokens,
+    sum(reasoning_tokens)::bigint as reasoning_tokens,
+    sum(total_tokens)::bigint as total_tokens,
+    coalesce(sum(unknown_usage_attempt_count), 0)::bigint as unknown_usage_attempt_count,
+    coalesce(sum(orphan_prefix_event_count), 0)::bigint as orphan_prefix_event_count
+from marts.sessions
+"""
+_STATES = "select state, count(*) from marts.turns group by 1 order by 2 desc, 1"
+_EMPTY = """
+select
+    coalesce(sum(empty_max_tokens_count), 0)::bigint as empty_max_tokens_count,
+    coalesce(sum(empty_max_tokens_total_tokens), 0)::bigint as empty_max_tokens_total_tokens
+from marts.usage_daily
+"""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A lake in numbers. `counts` are those of the ingest, `refused` rows of path, reason, line, is_read."""
+
+    lake: Path
+    counts: Mapping[str, int]
+    logs: Mapping[str, int]
+    superseded: Mapping[str, int]
+    refused: Sequence[tuple[Any, ...]]
+    sessions: Mapping[str, int | None]
+    states: Mapping[str, int]
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a total lacks something: logs, calls of unknown usage, or work of a parent that is not there."""
+        return bool(
+            self.refused
+            or self.logs["unread_lines"]
+            or self.sessions["unknown_usage_attempt_count"]
+            or self.sessions["orphan_prefix_event_count"]
+        )
+
+
+def summarise(lake: Path, counts: Mapping[str, int]) -> Summary:
+    """The published state of the lake in numbers. LakeError where it has none."""
+    with connect(lake) as db:
+
+        def one(query: str) -> dict[str, Any]:
+            result = db.execute(query)
+            names = [column[0] for column in result.description or ()]
+            return dict(zip(names, result.fetchall()[0], strict=True))
+
+        return Summary(
+            lake=lake,
+            counts=counts,
+            logs=one(_LOGS),
+            superseded=dict(db.execute(_SUPERSEDED).fetchall()),
+            refused=db.execute(_REFUSED).fetchall(),
+            sessions={**one(_SESSIONS), **one(_EMPTY)},
+            states=dict(db.execute(_STATES).fetchall()),
+        )
+
+
+def as_json(summary: Summary) -> dict[str, Any]:
+    """The summary as `build --json` prints it, the counts of the ingest at the top."""
+    refused = [
+        {"path": path, "reason": reason, "line": line, "is_read": is_read}
+        for path, reason, line, is_read in summary.refused
+    ]
+    return {
+        **summary.counts,
+        "logs": {**summary.logs, "superseded_why": dict(summary.superseded), "refused_logs": refused},
+        "sessions": dict(summary.sessions),
+        "turns_by_state": dict(summary.states),
+        "lake": str(summary.lake),
+    }
+
+
+def print_text(summary: Summary) -> None:
+    """Print the summary for a person."""
+    for name, text in _lines(summary):
+        print(f"{name:<10}{text}".rstrip())
+
+
+def _lines(summary: Summary) -> Iterator[tuple[str, str]]:
+    yield "logs", _logs_text(summary)
+    yield from _refused_lines(summary)
+    sessions = summary.sessions
+    kinds = _listed({"subagents": sessions["subagent_count"], "forks": sessions["fork_count"]})
+    yield "sessions", f"{_count(sessions['session_count'])}{kinds}, {_count(sessions['event_count'])} events"
+    yield "turns", f"{_count(sessions['turn_count'])}{_listed(summary.states)}"
+    yield "tokens", _tokens_text(sessions)
+    for lack in _lacks(summary):
+        yield "", lack
+    yield "lake", str(summary.lake)
+    option = "" if summary.lake == Path("data/lake") else f" --lake {summary.lake}"
+    yield "next", f'turnlake sql "from marts.turns where state <> \'completed\'"{option}'
+
+
+def _logs_text(summary: Summary) -> str:
+    logs = summary.logs
+    parts = [f"{_count(logs['seen'])} seen: {_count(logs['counted'])} counted"]
+    if logs["superseded"]:
+        parts.append(f"{_count(logs['superseded'])} superseded{_listed(summary.superseded)}")
+    if logs["unread"]:
+        parts.append(f"{_count(logs['unread'])} unread")
+    if logs["torn"]:
+        parts.append(f"{_count(logs['torn'])} with a torn end")
+    return ", ".join(parts)
+
+
+def _refused_lines(summary: Summary) -> Iterator[tuple[str, str]]:
+    """The logs that the harness would refuse; what can be read of them counts all the same."""
+    refused = summary.refused
+    for path, reason, line, is_read in refused[:NAMED_LOGS]:
+        place = f"{plain(path)}, line {line}" if line else plain(path)
+        yield "refused", f"{place}: {reason}; {'what can be read counts' if is_read else 'nothing was read'}"
+    if len(refused) > NAMED_LOGS:
+        yield "refused", f"and {_count(len(refused) - NAMED_LOGS)} more: see raw.logs"
+
+
+def _tokens_text(sessions: Mapping[str, int | None]) -> str:
+    parts = [f"{_count(sessions['total_tokens'])} in {_count(sessions['attempt_count'])} calls: "]
+    kinds = ("input", "cache_read", "cache_write", "output")
+    parts.append(", ".join(f"{_count(sessions[f'{kind}_tokens'])} {kind.replace('_', ' ')}" for kind in kinds))
+    return "".join(parts) + f" (of it {_count(sessions['reasoning_tokens'])} reasoning)"
+
+
+def _lacks(summary: Summary) -> Iterator[str]:
+    sessions, logs = summary.sessions, summary.logs
+    if sessions["empty_max_tokens_count"]:
+        tokens = _count(sessions["empty_max_tokens_total_tokens"])
+        yield f"{_count(sessions['empty_max_tokens_count'])} calls hit the output limit with an empty message: {tokens}"
+    if sessions["unknown_usage_attempt_count"]:
+        yield f"not in it: {_count(sessions['unknown_usage_attempt_count'])} calls whose usage no log tells"
+    if sessions["orphan_prefix_event_count"]:
+        yield f"not in it: {_count(sessions['orphan_prefix_event_count'])} events inherited from logs that are not here"
+    if logs["unread_lines"]:
+        yield f"not in it: {_count(logs['unread_lines'])} lines that could not be read; see raw.findings"
+
+
+def _listed(counts: Mapping[str, int | None]) -> str:
+    """` (3 error, 1 blocked)` for the counts that are not 0."""
+    texts = [f"{_count(count)} {plain(name)}" for name, count in counts.items() if count]
+    return f" ({', '.join(texts)})" if texts else ""
+
+
+def _count(number: int | None) -> str:
+    return "unknown" if number is None else f"{number:,}"

@@ -1,0 +1,313 @@
+-- One row per call that the provider may bill, of all branches of a session.
+-- grain: session_id, attempt_id
+-- check: kind in ('model', 'compaction')
+-- check: outcome in ('message', 'failed', 'interrupted', 'open')
+-- check: usage_source in ('message', 'stream', 'compaction', 'none', 'invalid')
+-- check: (total_tokens is null) = (usage_source in ('none', 'invalid'))
+
+with calls as (
+    select
+        session_id,
+        branch,
+        turn,
+        step,
+        'model' as kind,
+        null as trace,
+        first_line,
+        last_line,
+        message_line,
+        settling_line,
+        finish_line,
+        usage_line,
+        first_token_ms,
+        last_token_ms,
+        null::bigint as start_time_ms
+    from intermediate.slots
+
+    union all
+
+    select session_id, branch, turn, step, 'model', trace, line, line, null, null, null, null, null, null, null
+    from intermediate.traced_calls
+
+    union all
+
+    select
+        session_id,
+        branch,
+        turn,
+        step,
+        'compaction',
+        null,
+        line,
+        line,
+        null,
+        line,
+        null,
+        line,
+        null,
+        null,
+        start_time_ms
+    from intermediate.compaction_calls
+),
+
+numbered as (
+    select
+        *,
+        row_number() over log_order as attempt,
+        lead(first_line) over log_order is not null as is_followed_in_step,
+        first_line < max(first_line) over (partition by session_id) as is_followed
+    from calls
+    -- Compactions count through the session, calls of a model through their step.
+    window log_order as (
+        partition by
+            session_id,
+            branch,
+            kind,
+            case when kind = 'model' then turn end,
+            case when kind = 'model' then step end
+        order by first_line
+    )
+),
+
+-- The rows whose facts an attempt may take: its message, attempt or summary event, its usage and finish chunks.
+event_facts as (
+    select *
+    from staging.events
+    where not is_inherited
+        and type in ('assistant/message', 'assistant/attempt', 'compaction/summary', 'llm/retry')
+),
+
+chunk_facts as (
+    select *
+    from staging.chunk_runs
+    where not is_inherited
+        and form <> 'stream'
+        and chunk_type in ('usage', 'finish')
+),
+
+usages as (
+    select
+        session_id,
+        line,
+        time_ms,
+        usage_place,
+        input_tokens,
+        output_tokens,
+        cache_read_tokens,
+        cache_write_tokens,
+        reasoning_tokens,
+        invalid_usage
+    from event_facts
+    where has_usage
+
+    union all
+
+    select
+        session_id,
+        line,
+        time_ms,
+        'stream',
+        input_tokens,
+        output_tokens,
+        cache_read_tokens,
+        cache_write_tokens,
+        reasoning_tokens,
+        invalid_usage
+    from chunk_facts
+    where has_usage
+),
+
+-- What the log says about the call itself.
+told as (
+    select
+        n.*,
+        m.seq as message_seq,
+        m.provider as own_provider,
+        m.model as own_model,
+        m.content_block_count = 0 as is_empty,
+        m.time_ms as settling_time_ms,
+        coalesce(m.finish_kind, f.finish_kind) as finish_kind,
+        coalesce(m.error_code, f.error_code) as error_code,
+        f.time_ms as finish_time_ms,
+        u.time_ms as usage_time_ms,
+        u.usage_place,
+        u.invalid_usage is not null as is_usage_invalid,
+        u.input_tokens,
+        u.output_tokens,
+        u.cache_read_tokens,
+        u.cache_write_tokens,
+        u.reasoning_tokens
+    from numbered as n
+    left join event_facts as m
+        on n.session_id = m.session_id
+        and coalesce(n.settling_line, case when n.trace = 'failed' then n.first_line end) = m.line
+    left join chunk_facts as f on n.session_id = f.session_id and n.finish_line = f.line
+    left join usages as u on n.session_id = u.session_id and n.usage_line = u.line
+),
+
+-- The first event behind the call that proves it is over.
+closed as (
+    select
+        t.*,
+        b.type as closing_type,
+        b.time_ms as closing_time_ms,
+        b.turn = t.turn and b.step = t.step as closes_in_step
+    from told as t
+    asof left join intermediate.boundaries as b
+        on t.session_id = b.session_id
+        and t.last_line < b.line
+),
+
+-- What a request of a step may start from, at twice its line; a settled call at one more: right behind its own line.
+starts as (
+    select session_id, branch, turn, step, 2 * line as place, time_ms
+    from intermediate.boundaries
+    where type in ('step/start', 'llm/retry-started')
+
+    union all
+
+    select
+        session_id,
+        branch,
+        turn,
+        step,
+        2 * coalesce(settling_line, finish_line) + 1,
+        coalesce(settling_time_ms, finish_time_ms)
+    from told
+    where coalesce(settling_line, finish_line) is not null
+),
+
+begun as (
+    select c.* exclude (start_time_ms), coalesce(c.start_time_ms, s.time_ms) as start_time_ms
+    from closed as c
+    asof left join starts as s
+        on c.session_id = s.session_id
+        and c.branch = s.branch
+        and c.turn = s.turn
+        and c.step = s.step
+        and 2 * c.first_line >= s.place
+),
+
+-- Inherited contexts and headers stay in force, hence all events.
+contexts as (
+    select session_id, line, type, provider, model
+    from staging.events
+    where type in ('request/context', 'request/header')
+        and model is not null
+),
+
+routed as (
+    select
+        b.*,
+        coalesce(c.provider, h.provider) as request_provider,
+        coalesce(c.model, h.model) as request_model
+    from begun as b
+    asof left join (select * from contexts where type = 'request/context') as c
+        on b.session_id = c.session_id
+        and b.first_line > c.line
+    asof left join (select * from contexts where type = 'request/header') as h
+        on b.session_id = h.session_id
+        and b.first_line > h.line
+),
+
+judged as (
+    select
+        r.*,
+        e.state as turn_state,
+        case
+            when r.message_line is not null or r.kind = 'compaction' then 'message'
+            when r.finish_kind = 'error' or r.trace = 'failed' then 'failed'
+            when r.finish_kind = 'aborted' then 'interrupted'
+            when r.closing_type in ('llm/retry', 'llm/retry-started') and r.closes_in_step then 'failed'
+            when r.is_followed_in_step then 'failed'
+            when r.closing_type is null and r.settling_line is null and not r.is_followed then 'open'
+            when e.state = 'error' then 'failed'
+            else 'interrupted'
+        end as outcome
+    from routed as r
+    left join intermediate.turn_bounds as e on r.session_id = e.session_id and r.turn = e.turn
+),
+
+timed as (
+    select
+        *,
+        case
+            when outcome <> 'open' then coalesce(settling_time_ms, finish_time_ms, closing_time_ms)
+        end as settled_time_ms,
+        not is_usage_invalid and input_tokens is not null and output_tokens is not null as is_usage_known
+    from judged
+)
+
+select
+    -- Session of the call.
+    session_id,
+    -- Stable id: session, turn, step and attempt, or session and number of the compaction; and the branch above 0.
+    session_id || case kind
+        when 'compaction' then '/compaction/' || attempt
+        else '/' || coalesce(turn::varchar, '') || '.' || coalesce(step::varchar, '') || '.' || attempt
+    end || case when branch > 0 then '/b' || branch else '' end as attempt_id,
+    -- Turn of the call; of a compaction the turn it interrupts, NULL outside.
+    turn,
+    -- Step of the call.
+    step,
+    -- Number of the call within its step, of a compaction within the session; from 1, in log order.
+    attempt,
+    -- model or compaction.
+    kind,
+    -- Branch of the log the call stands in.
+    branch,
+    -- message, failed, interrupted or open.
+    outcome,
+    -- Provider called, as message or context name it; NULL when unknown.
+    case when own_model is not null then own_provider else coalesce(request_provider, own_provider) end as provider,
+    -- Model called; NULL when unknown.
+    coalesce(own_model, request_model) as model,
+    -- Kind of the stream's `finish`.
+    finish_kind,
+    -- Code of the failure.
+    error_code,
+    -- The message has no content block; NULL without a message.
+    case when message_line is not null then is_empty end as is_empty,
+    -- The call hit the output limit and its message is empty.
+    coalesce(
+        message_line is not null
+        and is_empty
+        and (finish_kind = 'max-tokens' or (finish_kind is null and turn_state = 'max-tokens')),
+        false
+    ) as is_empty_max_tokens,
+    -- Sequence number of the message.
+    case when message_line is not null then message_seq end as message_seq,
+    -- Line of the log the call starts at: its first row, or the trace that proves it.
+    first_line,
+    -- Start of the request, Unix ms.
+    start_time_ms,
+    -- Time of the first delta that is not empty, Unix ms.
+    first_token_ms,
+    -- Time of the last delta, Unix ms.
+    last_token_ms,
+    -- Time the call was over, Unix ms; NULL while it may still run.
+    settled_time_ms,
+    -- Time of the line whose usage counts, else the end, the last token or the start of the call; Unix ms.
+    coalesce(usage_time_ms, settled_time_ms, last_token_ms, start_time_ms) as billed_time_ms,
+    -- Uncached prompt tokens; NULL when unknown.
+    case when not is_usage_invalid then input_tokens end as input_tokens,
+    -- Generated tokens, reasoning included; NULL when unknown.
+    case when not is_usage_invalid then output_tokens end as output_tokens,
+    -- Prompt tokens served from the cache; NULL when unknown or not reported.
+    case when not is_usage_invalid then cache_read_tokens end as cache_read_tokens,
+    -- Prompt tokens written to the cache; NULL when unknown or not reported.
+    case when not is_usage_invalid then cache_write_tokens end as cache_write_tokens,
+    -- Reasoning tokens, a part of output_tokens; NULL when unknown or not reported.
+    case when not is_usage_invalid then reasoning_tokens end as reasoning_tokens,
+    -- Prompt and output: input, output and the cache buckets reported; NULL when unknown.
+    case
+        when is_usage_known
+            then input_tokens + output_tokens + coalesce(cache_read_tokens, 0) + coalesce(cache_write_tokens, 0)
+    end as total_tokens,
+    -- Where the usage stands: message, stream, compaction; none without one; invalid where it is no usage.
+    case
+        when is_usage_known then usage_place
+        when usage_place is null then 'none'
+        else 'invalid'
+    end as usage_source
+from timed

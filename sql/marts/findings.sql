@@ -1,0 +1,33 @@
+-- One row per thing worth knowing about a log, whether the log counts or not.
+-- grain: log_id?, ordinal
+-- check: severity in ('error', 'warning', 'advisory')
+
+select
+    -- Session the log holds; NULL where no log could be made out.
+    f.session_id,
+    -- Log it is about; NULL where no log could be made out.
+    f.log_id,
+    -- Position of the finding among those of its log, from 1.
+    f.ordinal,
+    -- Source the log was found under.
+    l.source,
+    -- Path of the log below its source.
+    l.path,
+    -- What was found, a name of the list in `docs/findings.md`.
+    f.code,
+    -- error: the harness would refuse the log; warning: a reader should know; advisory: harmless.
+    f.severity,
+    -- Branch of the event it is about.
+    f.branch,
+    -- Sequence number of that event.
+    f.seq,
+    -- Line of the log, from 1; the header is line 1.
+    f.line,
+    -- Offset of that line in the decompressed log; of a damaged frame in the file.
+    f.byte_offset,
+    -- What exactly, in words.
+    f.detail,
+    -- Start of the line, at most 200 characters.
+    f.excerpt
+from staging.findings as f
+left join staging.logs as l using (log_id)

@@ -1,0 +1,69 @@
+"""Places that several tests read, and the command line as a user has it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+# The official log corpus and its companions lie beside the checkout where they are at hand.
+SHARED = ROOT.parent / "shared"
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return ROOT
+
+
+def _beside_the_checkout(name: str) -> Path:
+    folder = SHARED / name
+    if not folder.is_dir():
+        pytest.skip(f"no ../shared/{name} beside the checkout")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The folder of official logs with their expected answers; skips where it is absent."""
+    return _beside_the_checkout("corpus")
+
+
+@pytest.fixture(scope="session")
+def cases() -> Path:
+    """The folder of small cases; skips where it is absent."""
+    return _beside_the_checkout("cases")
+
+
+@pytest.fixture(scope="session")
+def sample() -> Path:
+    """The committed sample of logs; skips while there is none."""
+    folder = ROOT / "data" / "sample"
+    if not any(folder.rglob("*.jsonl*")):
+        pytest.skip("data/sample holds no logs")
+    return folder
+
+
+@pytest.fixture
+def turnlake(tmp_path: Path) -> Run:
+    """Runs `turnlake WORDS…` in a process of its own, in an empty folder, with no lake or source of the machine."""
+
+    def run(*words: str, cwd: Path = tmp_path, **variables: str) -> subprocess.CompletedProcess[str]:
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("TURNLAKE_", "DSH_"))}
+        return subprocess.run(
+            [sys.executable, "-m", "turnlake", *words],
+            cwd=cwd,
+            env={**inherited, "HOME": str(tmp_path), **variables},
+            text=True,
+            capture_output=True,
+            timeout=300,
+        )
+
+    return run
