@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from turnlake.models.build import build_database
-from turnlake.models.rawfiles import RawFiles
+from turnlake.parquet.rawfiles import RawFiles
 from turnlake.parquet.tables import CHUNK_RUNS, EVENTS, LOGS, TABLES, Table
 
 Row = dict[str, Any]

@@ -59,6 +59,12 @@ def test_generated_pages_and_transcripts_are_fresh() -> None:
     assert stale == [], "run make docs"
 
 
+def test_tables_that_readme_names_exist() -> None:
+    named = re.findall(r"\b(?:marts|raw)\.[a-z]\w*", (ROOT / "README.md").read_text("utf-8"))
+    listed = re.findall(r"^### (\S+)$", (ROOT / "docs" / "tables.md").read_text("utf-8"), re.MULTILINE)
+    assert set(named) <= set(listed)
+
+
 def test_readme_python_runs(sample: Path, turnlake: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert turnlake("build", str(sample)).returncode == 0
     monkeypatch.chdir(tmp_path)
@@ -86,9 +92,9 @@ def test_a_transcript_that_can_not_be_shown(tmp_path: Path, command: str, told: 
 
 
 def test_tables_page_shows_key_types_and_comments() -> None:
-    mart = docs.TableDoc("marts.turns", "One row per turn.", "session_id, turn", [("turn", "BIGINT", "From 1 | up.")])
+    mart = docs.TableDoc("marts.turns", "One row per turn.", "session_id, turn?", [("turn", "BIGINT", "From 1 | up.")])
     text = docs.tables_page([mart], [])
-    assert "### marts.turns\n\nOne row per turn. Key: `session_id`, `turn`.\n" in text
+    assert "### marts.turns\n\nOne row per turn. Key: `session_id`, `turn` (may be NULL).\n" in text
     assert "| `turn` | BIGINT | From 1 \\| up. |" in text
 
 

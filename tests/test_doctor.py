@@ -129,15 +129,13 @@ def lake(tmp_path: Path, sessions: Path) -> Lake:
         for name, table in TABLES.items():
             (work / name).mkdir()
             pq.write_table(table.schema().empty_table(), work / name / "part-00000.parquet")
-        (work / "manifest.json").write_text("{}")
+        (work / "manifest.json").write_text(json.dumps({"logs": {log.log_id: ["part", log.size, log.mtime_ns]}}))
         state = lake.commit_state(work)
         with duckdb.connect(work / "new.duckdb") as connection:
             connection.execute("create schema raw; create schema marts")
             connection.execute(
-                "create table raw.logs as select ? as log_id, ?::bigint as bytes, ?::bigint as mtime_ns, "
-                "'s' as source, 'refused' as verdict, 'corrupt' as verdict_reason, true as is_read, "
-                "null::varchar as superseded_by, null::varchar as superseded_why, false as is_missing",
-                [log.log_id, log.size, log.mtime_ns],
+                "create table raw.logs as select 's' as source, 'refused' as verdict, 'corrupt' as verdict_reason, true as is_read, "
+                "null::varchar as superseded_by, null::varchar as superseded_why, false as is_missing"
             )
             connection.execute(
                 "create table marts.attempts as from (values ('none', 'unpriced', 'p', 'm'), "

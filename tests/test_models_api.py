@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import shutil
@@ -11,32 +12,39 @@ import pytest
 import turnlake
 from conftest import Run
 from lakes import Log, write_raw
-from turnlake.commands.model import publish_models
+from turnlake.commands.steps import building, current_state, publish_models
 from turnlake.errors import LakeError, ModelError, QueryError
-from turnlake.parquet.state import Lake
+from turnlake.parquet.state import Lake, State
 from turnlake.parquet.tables import LAKE_FORMAT, TABLES
 
+LIMITS = argparse.Namespace(memory=None, threads=None)
 
-def commit(path: Path, *logs: Log) -> Lake:
-    """Makes the logs the current state of the lake; call it with the lock held."""
-    lake = Lake(path)
-    work = lake.work_dir()
+
+def commit(lake: Lake, work: Path, *logs: Log) -> State:
+    """Makes the logs the current state of the lake."""
     for table in TABLES:
         (work / table).mkdir()
     for name, (file,) in write_raw(work / "raw", logs).tables.items():
         shutil.move(file, work / name / "part-00000.parquet")
     (work / "manifest.json").write_text("{}", encoding="utf-8")
-    lake.commit_state(work)
-    return lake
+    return lake.commit_state(work)
 
 
-def filled(path: Path, *turns: int) -> Path:
-    """A published lake with one session of these turns."""
+def committed(path: Path, *turns: int) -> Path:
+    """A lake with one session of these turns, and no database yet."""
     log = Log()
     for turn in turns:
         log.turn(turn)
     with Lake(path).lock():
-        publish_models(commit(path, log))
+        commit(Lake(path), Lake(path).work_dir(), log)
+    return path
+
+
+def filled(path: Path, *turns: int) -> Path:
+    """The same, published."""
+    committed(path, *turns)
+    with building(argparse.Namespace(lake=path, no_wait=False)) as (lake, work):
+        publish_models(lake, current_state(lake), work, LIMITS)
     return path
 
 
@@ -82,8 +90,7 @@ def test_a_connection_neither_writes_nor_leaves_the_lake(lake: Path, tmp_path: P
 def test_no_lake_says_what_to_run(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="turnlake build"):
         turnlake.connect(tmp_path / "none")
-    with Lake(tmp_path / "bare").lock():
-        commit(tmp_path / "bare", Log())
+    committed(tmp_path / "bare")
     with pytest.raises(LakeError, match=r"holds no turnlake\.duckdb: run `turnlake build"):
         turnlake.connect(tmp_path / "bare")
 
@@ -128,10 +135,7 @@ def test_a_failed_build_keeps_what_was_published(lake: Path, monkeypatch: pytest
 
 
 def test_model_builds_and_publishes(turnlake: Run, tmp_path: Path) -> None:
-    log = Log()
-    log.turn(1)
-    with Lake(tmp_path / "lake").lock():
-        commit(tmp_path / "lake", log)
+    committed(tmp_path / "lake", 1)
     done = turnlake("model", "--lake", "lake", "--memory", "300MB", "--threads", "1", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows"]["marts.turns"] == 1
@@ -147,7 +151,11 @@ def test_wrong_usage_exits_2_with_one_line(turnlake: Run, words: list[str]) -> N
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 
-QUERY = "select turn, state, is_dangling, ended_at, cache_read_tokens, 0.5::decimal(3,2) as money from marts.turns order by turn"
+QUERY = """
+    select turn, state, is_dangling, ended_at, cache_read_tokens, 0.5::decimal(3, 2) as money
+    from marts.turns
+    order by turn
+"""
 
 
 def test_sql_prints_aligned_text_csv_or_json(turnlake: Run, lake: Path) -> None:

@@ -17,10 +17,11 @@ from random import Random
 
 from story import Ask, Step, Use, read_stories
 
+from turnlake.sample.calls import new_id
 from turnlake.sample.content import Result, called, said, thought
 from turnlake.sample.layout import log_path
 from turnlake.sample.log import Log
-from turnlake.sample.session import Session, new_id
+from turnlake.sample.session import Session
 from turnlake.sample.setting import FLASH, GREETING, LOCAL, PRO, TOOLS, Model, Prompt
 from turnlake.sample.shapes import Header, Json, plugin_source, user_message
 from turnlake.sample.storage import LogFile

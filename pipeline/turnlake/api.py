@@ -37,7 +37,7 @@ def connect(lake: str | os.PathLike[str] = "data/lake") -> duckdb.DuckDBPyConnec
         db.execute("set enable_external_access = false")
         db.execute("set lock_configuration = true")
         # Its views name the Parquet files by their paths of then.
-        db.execute("select 1 from raw.logs limit 1")
+        db.execute("select 1 from raw.logs limit 1").fetchall()
     except duckdb.Error as error:
         db.close()
         reason = str(error).splitlines()[0]

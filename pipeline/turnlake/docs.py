@@ -176,9 +176,15 @@ def tables_page(marts: Iterable[TableDoc], raw: Iterable[TableDoc]) -> str:
 
 def table_section(table: TableDoc) -> str:
     """One table with its columns."""
-    key = f" Key: {', '.join(f'`{name.strip()}`' for name in table.grain.split(','))}." if table.grain else ""
+    key = f" Key: {', '.join(map(key_column, table.grain.split(',')))}." if table.grain else ""
     columns = grid(("column", "type", "holds"), ((f"`{name}`", kind, about) for name, kind, about in table.columns))
     return f"\n### {table.name}\n\n{table.about}{key}\n\n{columns}"
+
+
+def key_column(name: str) -> str:
+    """A column of a grain; a model marks one that may be NULL by `?`."""
+    bare = name.strip().removesuffix("?")
+    return f"`{bare}` (may be NULL)" if name.strip() != bare else f"`{bare}`"
 
 
 def commands_page() -> str:

@@ -42,13 +42,18 @@ last_rows as (
     group by all
 ),
 
-compacting as (
-    select session_id, turn
+compaction_events as (
+    select session_id, branch, seq, turn, type
     from staging.events
-    anti join intermediate.overridden_events using (session_id, branch, seq)
     where not is_inherited
         and turn is not null
         and type in ('compaction/start', 'compaction/end')
+),
+
+compacting as (
+    select session_id, turn
+    from compaction_events
+    anti join intermediate.overridden_events using (session_id, branch, seq)
     group by all
     having count_if(type = 'compaction/start') > count_if(type = 'compaction/end')
 ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from turnlake.events.runs import Run
 from turnlake.events.values import MAX_SAFE
 
-_NEVER = -MAX_SAFE - 1
+_NOTHING_YET = MAX_SAFE + 1
 
 
 class Clock:
@@ -13,9 +13,9 @@ class Clock:
 
     def __init__(self) -> None:
         self.anomaly_count = 0
-        self._before = _NEVER
+        self.before = _NOTHING_YET
         self._low: int | None = None
-        self._high = _NEVER
+        self._high: int | None = None
 
     @property
     def earliest(self) -> int | None:
@@ -25,30 +25,31 @@ class Clock:
     @property
     def latest(self) -> int | None:
         """The largest time seen."""
-        return None if self._low is None else max(self._high, self._before)
+        if self.before == _NOTHING_YET:
+            return self._high
+        return self.before if self._high is None else max(self._high, self.before)
 
     def forget(self) -> None:
         """The next event follows none: another branch begins."""
-        self._high = max(self._high, self._before)
-        self._before = _NEVER
+        self._high, self.before = self.latest, _NOTHING_YET
 
     def see(self, time: int) -> bool:
         """An event's time; True where it is less than that of the event before."""
-        if time >= self._before:
-            if self._before == _NEVER:
-                self._low = time if self._low is None else min(self._low, time)
-            self._before = time
+        if time >= self.before:
+            self.before = time
             return False
-        self.anomaly_count += 1
+        went_back = self.before != _NOTHING_YET
+        self.anomaly_count += went_back
         self.forget()
-        self.see(time)
-        return True
+        self._low = time if self._low is None else min(self._low, time)
+        self.before = time
+        return went_back
 
     def see_run(self, run: Run) -> int:
         """A run's times; how many of them are less than the one before."""
         went_back = int(self.see(run.time_ms))
         if run.is_rising:
-            self._before = run.last_time_ms
+            self.before = run.last_time_ms
             return went_back
         for time, _ in list(run.chunks())[1:]:
             went_back += self.see(time)

@@ -68,7 +68,7 @@ def _is_replace(op: Any, version: int) -> bool:
 
 def payload_faults(event: Object, version: int) -> Iterator[Fault]:
     """Faults of a few payloads that the harness checks whatever else it does (spec 2.3, 6.4)."""
-    kind, data = event["type"], event["data"]
+    kind, data = event["type"], event.get("data")
     if not isinstance(data, dict):
         return
     if kind == "turn/end" and version < 2 and not _is_turn_end(data):

@@ -57,17 +57,17 @@ class Invariants:
         self._results: dict[int, bytes] = {}
         self._has_head = False
 
-    def note_chunks(self, seq: int, run: Run) -> Breach | None:
-        """What a run of chunks of v0 or v1 breaks whose first chunk has that seq."""
+    def note_chunks(self, seq: int, run: Run, count: int) -> Breach | None:
+        """What a run of count chunks of v0 or v1 breaks whose first chunk has that seq."""
         self._may_reopen = False
-        self._slots.add(seq, run)
+        self._slots.add(seq, run, count)
         if run.turn != self._open_turn or run.step != self._open_step:
             return Breach("INV-14", "warning", f"chunks of turn {run.turn}, step {run.step} outside that step")
         return None
 
     def check(self, event: Object, sources: Ranges | None) -> Iterator[Breach]:
         """What the event breaks; sources are its decoded sourceEventSeqs."""
-        kind, data = event["type"], event["data"]
+        kind, data = event["type"], event.get("data")
         if isinstance(data, dict):
             if kind in STEP_SCOPED:
                 yield from self._in_step(kind, data, event.get("surfaceOp"))
@@ -82,10 +82,6 @@ class Invariants:
             yield from self._message(kind, event, sources)
             yield from self._fold(kind, event, sources)
         self._may_reopen = kind == "agent/inbox/spliced" and _claims_next_turn(data)
-
-    def _severity(self, from_version: int) -> Severity:
-        """error from that format version on, warning before it."""
-        return "error" if self.version >= from_version else "warning"
 
     def _in_step(self, kind: str, data: Object, op: Any) -> Iterator[Breach]:
         if kind == "tool/result" and op != "append":
@@ -267,22 +263,23 @@ class Slots:
         """The next chunk belongs to another attempt."""
         self._is_closed = True
 
-    def add(self, seq: int, run: Run) -> None:
-        """A run whose first chunk has that seq."""
-        if self._is_closed or self._key != (run.turn, run.step):
+    def add(self, seq: int, run: Run, count: int) -> None:
+        """A run of count chunks whose first chunk has that seq."""
+        key = (run.turn, run.step)
+        if self._is_closed or self._key != key:
             self._slots.append([])
-            self._key, self._is_closed = (run.turn, run.step), False
+            self._key = key
         ranges = self._slots[-1]
         if ranges and ranges[-1] == seq - 1:
-            ranges[-1] = seq + run.count - 1
+            ranges[-1] = seq + count - 1
         else:
-            ranges += (seq, seq + run.count - 1)
+            ranges += (seq, seq + count - 1)
         self._is_closed = run.chunk_type == "finish"
 
     def settle(self, sources: Ranges | None) -> Iterator[Breach]:
         """A message with these sources ends the attempt."""
         self.close()
-        if not sources:
+        if not sources or (self._slots and self._slots[-1] == sources):
             return
         fits = any(all(_within(first, last, slot) for first, last in pairs(sources)) for slot in self._slots)
         if not fits or any(a >= b for a, b in zip(sources[1::2], sources[2::2], strict=False)):

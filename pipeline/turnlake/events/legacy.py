@@ -33,7 +33,7 @@ class Legacy:
 
     def normalise(self, event: Object) -> Object | None:
         """The event in today's shape, or None where it has that already. Never changes the one given."""
-        data = event["data"]
+        data = event.get("data")
         if not isinstance(data, dict):
             return None
         written: str = event["type"]

@@ -114,10 +114,10 @@ def single_run(chunk: object, time: object) -> Run | None:
     if type(chunk) is not dict or not is_int(time):
         return None
     kind, index = chunk.get("type"), chunk.get("index")
-    if not is_text(kind):
+    if type(kind) is not str or not kind:
         return None
-    moment = int(time)
-    run = Run(kind, moment, moment, index if is_count(index) else None, chunk=chunk)
+    time = int(time)
+    run = Run(kind, time, time, index if type(index) is int and index >= 0 else None, None, None, None, None, chunk)
     if kind in ROW_TYPES:
         _describe_delta(run, chunk)
     return run

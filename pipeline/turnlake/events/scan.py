@@ -81,7 +81,7 @@ class Scan:
         self._version = 0
         self._has_trait = False
         self._has_marker = False
-        self._cut = self._events = self._unread = self._records = self._records_before_issue = 0
+        self._cut = self._events = self._unread = 0
         self._next_seq = 0
         self._is_provisional = self._is_odd = False
         self._begin(0)
@@ -101,24 +101,20 @@ class Scan:
         """The record in the next line; None for the header and where a finding says what is wrong."""
         judge = self._judge
         judge.line, judge.offset, judge.raw = line, offset, raw
-        self._is_provisional = is_provisional
-        self._records += 1
+        judge.records += 1
+        self._is_provisional, self._is_odd = is_provisional, False
         try:
             try:
                 value = orjson.loads(raw)  # type: ignore[arg-type] # an overlong line is refused as well
-                self._is_odd = False
             except orjson.JSONDecodeError:
                 value = self._parse_oddly(raw)
             if line == 1 and self._take_header(value):
-                self._records = 0
+                judge.records = 0
                 return None
             return self._record(value)
         except BadRecord as error:
             self._bad(str(error))
             return None
-        finally:
-            if judge.issue is None:
-                self._records_before_issue = self._records
 
     def _record(self, value: Any) -> Record:
         kind = value.get("type") if type(value) is dict else None
@@ -154,7 +150,7 @@ class Scan:
             accepted_event_count=0 if judge.refusal else judge.accepted,
             inherited_event_count=self._cut,
             event_count=self._events,
-            dropped_record_count=self._records - self._records_before_issue,
+            dropped_record_count=judge.records - judge.records_before_issue if judge.issue else 0,
             unread_line_count=self._unread,
             has_unknown_required_type=judge.has_unknown_required_type,
         )
@@ -223,7 +219,7 @@ class Scan:
             return None
         run = single_run(data.get("chunk"), value.get("time"))
         turn, step = data.get("turn"), data.get("step")
-        if run is None or not is_count(turn) or not is_count(step):
+        if run is None or type(turn) is not int or type(step) is not int or turn < 0 or step < 0:
             return None
         run.turn, run.step = turn, step
         is_odd = len(value) != 4 or data.keys() != _CHUNK_KEYS
@@ -233,11 +229,14 @@ class Scan:
         return record
 
     def _run_record(self, value: Object, seq: int, run: Run, *, keep_line: bool) -> Record:
-        judge, count = self._judge, run.count
+        judge, clock = self._judge, self.clock
+        count = 1 if run.texts is None else len(run.texts)
         self._place(seq, count, "assistant/chunk")
-        if judge.issue is None:
-            judge.note_run(seq, run)
-        if seq >= self._cut and (went_back := self.clock.see_run(run)):
+        if judge.issue is None and (breach := judge.invariants.note_chunks(seq, run, count)) is not None:
+            judge.find(breach.id, breach.detail, breach.severity, seq)
+        if run.time_ms >= clock.before and run.is_rising and seq >= self._cut:
+            clock.before = run.last_time_ms
+        elif seq >= self._cut and (went_back := clock.see_run(run)):
             judge.find("clock_went_back", f"{went_back} times", seq=seq)
         return Record(
             judge.line,
@@ -365,8 +364,9 @@ class Scan:
             self.is_stopped = self.is_no_log = self.name.generation is None
         self._unread += 1
         if self.header is not None and judge.issue is None:
-            judge.issue = ("bad_record", judge.line)
-        judge.find("unread_line", detail)
+            judge.open_issue("bad_record", detail, "unread_line")
+        else:
+            judge.find("unread_line", detail)
 
     def _parse_oddly(self, raw: bytes | Overlong) -> Any:
         """A line that orjson refuses, as JavaScript would read it. Raises BadRecord."""

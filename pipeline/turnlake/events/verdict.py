@@ -7,15 +7,22 @@ from dataclasses import dataclass
 from turnlake.events import envelope
 from turnlake.events.invariants import Invariants
 from turnlake.events.legacy import UNSUPPORTED
-from turnlake.events.runs import Run
 from turnlake.events.sources import Ranges
 from turnlake.events.values import Object
 from turnlake.events.vocabulary import KNOWN_TYPES, SURFACE_TYPES
 from turnlake.findings import Finding, Severity, excerpt
 from turnlake.logs.lines import Overlong
 
-# The only payloads that are looked at by themselves, whatever they belong to.
-_CHECKED_PAYLOADS = frozenset(("turn/end", "request/header", "assistant/message", "assistant/attempt"))
+# Format version -> the only event types whose payload is looked at by itself (envelope.payload_faults).
+_CHECKED_PAYLOADS = {
+    0: frozenset(("turn/end",)),
+    1: frozenset(("turn/end",)),
+    2: frozenset(("assistant/message", "assistant/attempt")),
+    3: frozenset(("assistant/message", "assistant/attempt", "request/header")),
+    4: frozenset(("assistant/message", "assistant/attempt", "request/header")),
+}
+# What a log without header can't break (spec 13): rules about members that its dialect lacks.
+_NOT_IN_TUTORIALS = frozenset(f"INV-{number:02}" for number in (1, 2, 3, 4, 5, 7, 17, 20, *range(22, 29)))
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,7 @@ class Judge:
         self.refusal: tuple[str, int | None] | None = None
         self.issue: tuple[str, int] | None = None
         self.accepted = 0
+        self.records = self.records_before_issue = 0
         self.has_unknown_required_type = False
         self.branch = 0
         self.line = self.offset = 0
@@ -59,7 +67,8 @@ class Judge:
         self.version = version
         self._known = KNOWN_TYPES[version or 0]
         self._surface = SURFACE_TYPES[version or 0]
-        self._invariants = Invariants(version or 0)
+        self._checked = _CHECKED_PAYLOADS[version or 0]
+        self.invariants = Invariants(version or 0)
 
     def find(self, code: str, detail: str, severity: Severity | None = None, seq: int | None = None) -> None:
         """A finding at the line being read."""
@@ -77,6 +86,7 @@ class Judge:
         """The record being read is bad: unless a finished turn follows, the log is cut off before it."""
         if self.issue is None:
             self.issue = (reason, self.line)
+            self.records_before_issue = self.records - 1
             self.find(code or reason, detail)
 
     def seq_gap(self, seq: int, kind: str) -> None:
@@ -99,12 +109,6 @@ class Judge:
         """Whether the log's version has that event type."""
         return kind in self._known
 
-    def note_run(self, seq: int, run: Run) -> None:
-        """An accepted run of chunks of v0 or v1."""
-        breach = self._invariants.note_chunks(seq, run)
-        if breach is not None:
-            self.find(breach.id, breach.detail, breach.severity, seq)
-
     def judge(self, event: Object, sources: Ranges | None) -> None:
         """Everything that the event accepted last may break."""
         kind: str = event["type"]
@@ -113,18 +117,22 @@ class Judge:
                 self.refuse("unsupported_legacy", "unsupported_legacy", kind, event["seq"])
             elif kind not in self._known:
                 self._unknown_type(event)
-            if not self._is_plain(event) or kind in _CHECKED_PAYLOADS:
+            if kind in self._checked or not self._is_plain(event, kind, sources):
                 self.judge_alone(event, sources)
         if self.issue is None:
             self._note_breaches(event, sources)
 
-    def _is_plain(self, event: Object) -> bool:
+    def _is_plain(self, event: Object, kind: str, sources: Ranges | None) -> bool:
         """True for what needs no closer look at its envelope: nearly every event."""
         if type(event.get("time")) is not int or type(event.get("data")) is not dict:
             return False
-        if event["type"] in self._surface:
-            return len(event) == 5 and event.get("surfaceOp") == "append"
-        return len(event) == 4
+        if kind not in self._surface:
+            return len(event) == 4
+        if event.get("surfaceOp") != "append":
+            return False
+        if sources is None:
+            return len(event) == 5
+        return len(event) == 6 and len(sources) == 2 and sources[1] < event["seq"]
 
     def judge_alone(self, event: Object, sources: Ranges | None) -> None:
         """What an event breaks whatever stands around it."""
@@ -150,7 +158,9 @@ class Judge:
             self.refuse("unknown_type", "INV-04", f"unknown type {name} is not ignorable", event["seq"])
 
     def _note_breaches(self, event: Object, sources: Ranges | None) -> None:
-        for breach in self._invariants.check(event, sources):
+        for breach in self.invariants.check(event, sources):
+            if self.version is None and breach.id in _NOT_IN_TUTORIALS:
+                continue
             if breach.severity != "error" or self.version is None:
                 severity: Severity = "advisory" if breach.severity == "advisory" else "warning"
                 self.find(breach.id, breach.detail, severity, event["seq"])

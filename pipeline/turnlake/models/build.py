@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from turnlake.models.rawfiles import RawFiles
+    from turnlake.parquet.rawfiles import RawFiles
 
 # The name the new database has while it is built. Nothing in the finished file holds it.
 TARGET = "lake"
@@ -46,7 +46,7 @@ def build_database(
     with closing(duckdb.connect(config=_settings(target.parent, memory, threads))) as db:
         db.execute("set TimeZone = 'UTC'")
         models = read_models(root, db)
-        db.execute(f"attach {quoted(str(target))} as {TARGET}")
+        db.execute(f"attach {quoted(str(target))} as {TARGET} (recovery_mode no_wal_writes)")
         db.execute(f"use {TARGET}")
         db.execute("create schema memory.staging")
         _run(db, (*schemas(), *macros(root), *raw_views(state)))

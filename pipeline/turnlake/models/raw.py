@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from turnlake.models.rawfiles import RawFiles
+    from turnlake.parquet.rawfiles import RawFiles
 
 SESSION_ID = Column("session_id", "text", "Session the log holds; NULL where no log could be made out.")
 OF_AN_EVENT = (
@@ -87,32 +87,44 @@ def _chunk_columns() -> tuple[Column, ...]:
 
 def _chunks(paths: tuple[Path, ...], logs: str) -> str:
     """Chunk k of a run: k further in seq (in position, where the stream is embedded), the first k gaps later."""
+    runs = _parquet(paths)
     facts = ", ".join(RUN_FACTS)
     return f"""
-with runs as (
+with first_positions as (
     select
-        *,
-        case when form = 'stream' then 0 else 1 end as seq_stride,
-        case when form = 'stream' then coalesce(
-            sum(chunk_count) over (
-                partition by log_id, branch, seq order by ordinal rows between unbounded preceding and 1 preceding
-            ), 0
-        )::bigint end as first_position
-    from {_parquet(paths)}
+        log_id,
+        branch,
+        seq,
+        ordinal,
+        (sum(chunk_count) over (partition by log_id, branch, seq order by ordinal) - chunk_count)::bigint
+            as first_position
+    from {runs}
+    where form = 'stream'
 ),
 
 chunks as (
     select
         {facts},
-        unnest([seq + k * seq_stride for k in range(chunk_count)]) as seq,
-        unnest([first_position + k for k in range(chunk_count)]) as position,
-        unnest([time_ms + coalesce(list_sum(dt[:k])::bigint, 0) for k in range(chunk_count)]) as time_ms,
-        unnest([texts[k + 1] for k in range(chunk_count)]) as text
-    from runs
+        seq as first_seq,
+        first_position,
+        unnest(range(chunk_count)) as k,
+        unnest(list_reduce(coalesce(dt, []), lambda times, gap: list_append(times, times[-1] + gap), [time_ms]))
+            as time_ms,
+        unnest(texts) as text
+    from {runs}
+    left join first_positions using (log_id, branch, seq, ordinal)
+),
+
+placed as (
+    select
+        * exclude (first_seq, first_position, k),
+        case when form = 'stream' then first_seq else first_seq + k end as seq,
+        first_position + k as position
+    from chunks
 )
 
 select t.*, {_event_facts("t.seq", "t.time_ms")}
-from chunks as t
+from placed as t
 left join {logs} as l using (log_id)"""
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from turnlake.models.rawfiles import RawFiles
+    from turnlake.parquet.rawfiles import RawFiles
 
 
 def build_script(state: RawFiles, root: Path | None = None) -> Iterator[str]:

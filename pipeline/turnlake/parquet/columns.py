@@ -47,12 +47,16 @@ class Columns:
 
     A row is a tuple of the columns named in `always`, and a mapping of others that it has a value for; what it
     does not name is NULL. That way a rare column costs nothing in the rows without it. The columns named in
-    `flat` are no part of the rows: whoever adds a row appends to each of `lists`.
+    `flat` are no part of the rows: whoever adds a row appends to each of `lists`. Texts in the columns named in
+    `encoded` are given as UTF-8 bytes.
     """
 
-    def __init__(self, table: Table, always: Sequence[str] = (), flat: Sequence[str] = ()) -> None:
+    def __init__(
+        self, table: Table, always: Sequence[str] = (), flat: Sequence[str] = (), encoded: Sequence[str] = ()
+    ) -> None:
         self._schema = table.schema()
         self._always = tuple(always)
+        self._encoded = frozenset(encoded)
         self._rows: list[tuple[Any, ...]] = []
         self._rare: dict[str, list[Any]] = {name: [] for name in table.names if name not in (*always, *flat)}
         self.lists = {name: ListColumn(self._schema.field(name).type) for name in flat}
@@ -77,17 +81,21 @@ class Columns:
             if field.name in self.lists:
                 arrays.append(self.lists[field.name].take())
             elif field.name in self._rare:
-                arrays.append(_filled(self._rare[field.name], count, field.type))
+                arrays.append(self._array(field, _filled(self._rare[field.name], count)))
                 self._rare[field.name] = []
             else:
-                arrays.append(pa.array(values.get(field.name, ()), field.type))
+                arrays.append(self._array(field, values.get(field.name, ())))
         self._rows = []
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
+    def _array(self, field: pa.Field, values: Sequence[Any]) -> pa.Array:
+        if field.name in self._encoded:
+            encoded = pa.array(values, pa.binary())
+            return pa.Array.from_buffers(pa.string(), len(encoded), encoded.buffers())
+        return pa.array(values, field.type)
 
-def _filled(column: list[Any], count: int, type_: pa.DataType) -> pa.Array:
-    """The column with NULLs up to count."""
-    if not column:
-        return pa.nulls(count, type_)
+
+def _filled(column: list[Any], count: int) -> list[Any]:
+    """The column with None up to count."""
     column.extend(repeat(None, count - len(column)))
-    return pa.array(column, type_)
+    return column

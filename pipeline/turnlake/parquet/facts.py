@@ -27,7 +27,7 @@ _USAGE_COLUMNS = {
 
 def event_facts(event: Object, stream: list[Run] | None) -> Facts:
     """The hot columns of an event whose text holds no lone surrogates."""
-    data = event["data"]
+    data = event.get("data")
     if not isinstance(data, dict):
         return {}
     facts: Facts = {}

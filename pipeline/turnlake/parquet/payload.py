@@ -17,8 +17,8 @@ _STREAM = b'"stream":'
 class Payload(NamedTuple):
     """The text to store; `sql_text` where SQL can't parse that; `is_exact` False where it was written anew."""
 
-    text: str
-    sql_text: str | None
+    text: bytes
+    sql_text: bytes | None
     is_exact: bool
 
 
@@ -29,7 +29,9 @@ def payload_of(record: Record, value: Object) -> Payload:
     text = _dump(record.event["data"]) if cut is None else cut
     if record.stream:
         text = _without_stream(text, record.event["data"]["stream"])
-    return Payload(text.decode("utf-8", "replace"), _dump(value["data"]).decode() if record.is_odd else None, is_exact)
+    if not record.is_odd:
+        return Payload(text, None, is_exact)
+    return Payload(valid(text), _dump(value["data"]), is_exact)
 
 
 def _cut_out(raw: bytes, event: Object) -> bytes | None:
@@ -72,9 +74,14 @@ def _dump(value: Any) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode()
 
 
-def json_text(value: Any) -> str:
+def json_text(value: Any) -> bytes:
     """JSON text of a value, as the harness would write it."""
-    return _dump(value).decode("utf-8", "replace")
+    return _dump(value)
+
+
+def valid(text: bytes) -> bytes:
+    """The text as valid UTF-8, with U+FFFD where it is not."""
+    return text.decode("utf-8", "replace").encode()
 
 
 def scrubbed(value: Any) -> Any:

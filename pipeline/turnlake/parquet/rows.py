@@ -8,7 +8,7 @@ from turnlake.events.runs import ROW_TYPES, Run
 from turnlake.events.scan import Record
 from turnlake.events.values import Object, is_int
 from turnlake.parquet.facts import Facts, chunk_facts, event_facts
-from turnlake.parquet.payload import json_text, payload_of, scrubbed
+from turnlake.parquet.payload import json_text, payload_of, scrubbed, valid
 
 # The columns that every row has, in the order of the tuples below; all others are rare.
 EVENT_COLUMNS = (
@@ -18,6 +18,8 @@ RUN_COLUMNS = (
     "log_id branch seq line byte_offset form turn step chunk_type block_index chunk_count time_ms last_time_ms "
     "first_token_ms is_provisional"
 ).split()
+# Columns whose texts come as UTF-8, cut out of lines that are that already.
+ENCODED_COLUMNS = ("payload", "sql_payload", "raw_line", "chunk")
 
 _DELTA_KEYS = {
     "text-delta": {"type", "index", "text"},
@@ -33,12 +35,15 @@ def event_row(record: Record, log_id: str) -> tuple[tuple[Any, ...], Facts]:
     facts = event_facts(event, record.stream)
     if payload.sql_text is not None:
         facts["sql_payload"] = payload.sql_text
-    if record.keep_line or not payload.is_exact:
-        facts["raw_line"] = line_text(record)
+    is_told = payload.is_exact and event.get("ignorable", True) is True
     if record.sources is not None:
         facts["source_ranges"] = record.sources
+    elif "sourceEventSeqs" in event:
+        is_told = False
     if "surfaceOp" in event:
-        _surface(facts, event["surfaceOp"])
+        is_told &= _surface(facts, event["surfaceOp"])
+    if record.keep_line or not is_told:
+        facts["raw_line"] = line_text(record)
     row = (
         log_id,
         record.branch,
@@ -57,19 +62,23 @@ def event_row(record: Record, log_id: str) -> tuple[tuple[Any, ...], Facts]:
     return row, facts
 
 
-def _surface(facts: Facts, op: Any) -> None:
-    if isinstance(op, str):
-        facts["surface_op"] = op
-    elif isinstance(op, dict):
-        facts["surface_op"] = op["op"] if isinstance(op.get("op"), str) else None
-        for column, keys in (("replace_start_seq", ("startSeq", "start")), ("replace_end_seq", ("endSeq", "end"))):
-            value = next((op[key] for key in keys if key in op), None)
-            facts[column] = value if is_int(value) else None
+def _surface(facts: Facts, op: Any) -> bool:
+    """The columns of a surfaceOp; False where it is not all in them."""
+    if op == "append":
+        facts["surface_op"] = "append"
+        return True
+    if not isinstance(op, dict) or op.get("op") != "replace":
+        return False
+    first, last = op.get("startSeq", op.get("start")), op.get("endSeq", op.get("end"))
+    facts["surface_op"] = "replace"
+    facts["replace_start_seq"] = first if is_int(first) else None
+    facts["replace_end_seq"] = last if is_int(last) else None
+    return len(op) == 3 and type(first) is int and type(last) is int
 
 
-def line_text(record: Record) -> str:
+def line_text(record: Record) -> bytes:
     """The line as written; bytes that are no UTF-8 as U+FFFD."""
-    return record.raw.decode("utf-8", "replace")
+    return valid(record.raw) if record.is_odd else record.raw
 
 
 def run_row(record: Record, run: Run, log_id: str, ordinal: int | None = None) -> tuple[tuple[Any, ...], Facts]:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import orjson
 
 from turnlake.errors import LakeError, TurnlakeError
-from turnlake.models.rawfiles import RawFiles
+from turnlake.parquet.rawfiles import RawFiles
 from turnlake.parquet.files import is_same_file, link_or_copy, make_folder, open_private, to_disk, write_whole
 from turnlake.parquet.lock import hold_lock
 from turnlake.parquet.parts import Part, describe_parts, state_id

@@ -15,6 +15,7 @@ from turnlake.findings import CODES, Finding, Severity
 from turnlake.logs.container import container_of
 from turnlake.logs.discover import Discovery, LogFile, find_logs
 from turnlake.logs.source import Probe, Source, default_probes, default_source
+from turnlake.parquet.state import Lake
 from turnlake.parquet.tables import LAKE_FORMAT
 from turnlake.reports.lacks import Reason, lacks_of
 from turnlake.reports.lakehealth import LakeHealth, lake_health
@@ -143,7 +144,7 @@ def _lake_reasons(lake: LakeHealth, logs: Sequence[LogFile]) -> Iterator[Reason]
         if lake.status == "behind":
             yield Reason("warning", "the database is older than the logs that were read: run `turnlake model`")
         if lake.database_bytes is not None:
-            yield from lacks_of(Path(lake.path) / "turnlake.duckdb", logs)
+            yield from lacks_of(Lake(Path(lake.path)), logs)
     if lake.is_building:
         holder = f" (pid {lake.building_pid})" if lake.building_pid else ""
         yield Reason("advisory", f"a build is running{holder}: numbers are those of the build before it")

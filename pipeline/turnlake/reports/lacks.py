@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from turnlake.findings import Severity
 from turnlake.logs.discover import LogFile
 from turnlake.models.text import quoted
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+from turnlake.parquet.state import Lake
 
 
 class Reason(NamedTuple):
@@ -65,18 +62,18 @@ _LACKS = (
 )
 
 
-def lacks_of(database: Path, logs: Sequence[LogFile]) -> Iterator[Reason]:
-    """What the database lacks in itself and of the logs found on disk; what it can't say is a reason too."""
+def lacks_of(lake: Lake, logs: Sequence[LogFile]) -> Iterator[Reason]:
+    """What the lake's database lacks in itself and of the logs found on disk; what it can't say is a reason too."""
     import duckdb
 
+    yield from _unread(lake, logs)
     # A database attached to a fresh instance is the file that is there now, not one this process opened before.
     with duckdb.connect() as connection:
         try:
-            connection.execute(f"attach {quoted(str(database))} as lake (read_only)")
+            connection.execute(f"attach {quoted(str(lake.database))} as lake (read_only)")
             connection.execute("use lake")
-            yield from _unread(connection, logs)
         except duckdb.Error as error:
-            yield Reason("error", f"{database} can't be read: {_first_line(error)}. Run `turnlake build`")
+            yield Reason("error", f"{lake.database} can't be read: {_first_line(error)}. Run `turnlake build`")
             return
         for lack in _LACKS:
             try:
@@ -87,10 +84,10 @@ def lacks_of(database: Path, logs: Sequence[LogFile]) -> Iterator[Reason]:
             yield from (Reason(lack.severity, lack.text.format(*row)) for row in rows)
 
 
-def _unread(connection: DuckDBPyConnection, logs: Sequence[LogFile]) -> Iterator[Reason]:
+def _unread(lake: Lake, logs: Sequence[LogFile]) -> Iterator[Reason]:
     """Logs on disk that the lake does not have, or not as they are now."""
-    rows = connection.execute("select log_id, bytes, mtime_ns from raw.logs").fetchall()
-    known = {log_id: stamp for log_id, *stamp in rows}
+    state = lake.current()
+    known = {log_id: stamp for log_id, (_, *stamp) in state.manifest()["logs"].items()} if state else {}
     stamps = [(known.get(log.log_id), [log.size, log.mtime_ns]) for log in logs]
     if missing := sum(stored is None for stored, _ in stamps):
         yield Reason("warning", f"{missing} of {len(logs)} log(s) found are not in the lake: run `turnlake build`")

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
+from turnlake.sample.calls import new_id
 from turnlake.sample.content import Content
 from turnlake.sample.layout import log_path
 from turnlake.sample.log import Log, Sink
 from turnlake.sample.plan import Budget, Plan
-from turnlake.sample.session import Session, new_id
+from turnlake.sample.session import Session
 from turnlake.sample.setting import MODELS, PROJECTS, Prompt, build_prompt
 from turnlake.sample.shapes import Header
 from turnlake.sample.storage import LogFile
@@ -124,7 +125,7 @@ class Family:
                 room.stop_keeping()
             if self._plan.child_weight:
                 self._turns(session, room).delegated(self._delegate)
-            self._play(session, room)
+            self._play(session, room, is_dangling=self._plan.is_dangling)
 
     def _fork(self, parent: Session, batches: Sequence[Sequence[bytes]]) -> None:
         """Someone forks the parent as it is now and goes on elsewhere."""
@@ -163,13 +164,13 @@ class Family:
         log.time = child.log.time
         return answer
 
-    def _play(self, session: Session, room: Room) -> None:
-        """Turns until the room is used up; some sessions end in the middle of one."""
+    def _play(self, session: Session, room: Room, *, is_dangling: bool = False) -> None:
+        """Turns until the room is used up, and perhaps one more that is never ended."""
         turns = self._turns(session, room)
         while room.is_left():
             self._pause(session)
             self._sample.deck.play(turns)
-        if self._rng.random() < 0.05:
+        if is_dangling:
             self._pause(session)
             turns.dangling()
         self._finish(session, room)

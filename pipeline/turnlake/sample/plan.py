@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import count
 from random import Random
 
-# One in so many of the sessions that start from nothing calls a subagent, one in so many is forked.
+# Of the sessions that start from nothing, one in so many calls a subagent, is forked, ends in an open turn.
 CHILD_EVERY = 9
 FORK_EVERY = 16
+DANGLING_EVERY = 18
 MEAN_WEIGHT = 3.0
 
 
@@ -21,6 +22,7 @@ class Plan:
     weight: float
     child_weight: float = 0.0
     fork_weight: float = 0.0
+    is_dangling: bool = False
 
     @property
     def all_weights(self) -> float:
@@ -36,7 +38,9 @@ def plan_sessions(sessions: int, rng: Random) -> Iterator[Plan]:
             return
         has_child = left > 1 and number % CHILD_EVERY == 1
         has_fork = left > 1 + has_child and number % FORK_EVERY == 2
-        yield Plan(number, _weight(rng), MEAN_WEIGHT / 4 * has_child, MEAN_WEIGHT * has_fork)
+        yield Plan(
+            number, _weight(rng), MEAN_WEIGHT / 4 * has_child, MEAN_WEIGHT * has_fork, number % DANGLING_EVERY == 3
+        )
         left -= 1 + has_child + has_fork
 
 

@@ -1,0 +1,114 @@
+"""Parquet -> the log's logical events again, exactly as `read_log` gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow.parquet as pq
+
+from turnlake.events.runs import PACKED_TYPES, ROW_TYPES, Run, packed_run
+from turnlake.events.sources import expand
+from turnlake.events.values import Object, parse_leniently
+
+Row = dict[str, Any]
+
+
+def stored_rows(parts: Iterable[Path], log_id: str) -> list[Row]:
+    """The rows of one log in the parts of a table, in the order they were written."""
+    found: list[Row] = []
+    for part in parts:
+        found += pq.read_table(part, filters=[("log_id", "=", log_id)]).to_pylist()
+    return found
+
+
+def stored_events(log: Row, events: Sequence[Row], runs: Sequence[Row]) -> Iterator[Object]:
+    """The logical events in these rows of a log, in order of lines; chunks are expanded.
+
+    `log` is its row of `logs`, `events` and `runs` its rows of `events` and `chunk_runs`.
+    """
+    streams: dict[int, list[Row]] = {}
+    for row in runs:
+        if row["form"] == "stream":
+            streams.setdefault(row["line"], []).append(row)
+    own_lines = [row for row in runs if row["form"] != "stream"]
+    for row in sorted([*events, *own_lines], key=lambda row: row["line"]):
+        if "form" in row:
+            yield from _chunk_events(row)
+        else:
+            yield _event(row, streams.get(row["line"], []), log.get("format_version") or 0)
+
+
+def _event(row: Row, stream: list[Row], version: int) -> Object:
+    event: Object = {"type": row["type"], "seq": row["seq"], "time": row["time_ms"], "data": _parse(row["payload"])}
+    if stream and event["data"]["stream"] == []:
+        records = sorted(stream, key=lambda record: record["ordinal"])
+        event["data"]["stream"] = [_stream_record(record) for record in records]
+    if row["source_ranges"] is not None:
+        event["sourceEventSeqs"] = expand(row["source_ranges"])
+    if row["surface_op"] == "append":
+        event["surfaceOp"] = "append"
+    elif row["surface_op"] is not None:
+        first, last = ("start", "end") if version < 3 else ("startSeq", "endSeq")
+        event["surfaceOp"] = {"op": row["surface_op"], first: row["replace_start_seq"], last: row["replace_end_seq"]}
+    if row["is_ignorable"]:
+        event["ignorable"] = True
+    return event if row["raw_line"] is None else _as_written(row, event)
+
+
+def _as_written(row: Row, event: Object) -> Object:
+    """The event with the members that have no column, unless they were normalised away."""
+    line = _parse(row["raw_line"])
+    if line["type"] != event["type"] or line.get("data") != event["data"]:
+        return event
+    return line if row["source_ranges"] is None else line | {"sourceEventSeqs": event["sourceEventSeqs"]}
+
+
+def _chunk_events(row: Row) -> Iterator[Object]:
+    """The assistant/chunk events of a run with a line of its own."""
+    run = _run(row)
+    if row["raw_line"] is not None:
+        line = _parse(row["raw_line"])
+        if line["type"] not in PACKED_TYPES:
+            yield line
+            return
+        run = packed_run(line, row["raw_line"].encode("utf-8", "replace"))
+    for seq, (time, chunk) in enumerate(run.chunks(), row["seq"]):
+        data = {"turn": row["turn"], "step": row["step"], "chunk": chunk}
+        yield {"type": "assistant/chunk", "seq": seq, "time": time, "data": data}
+
+
+def _run(row: Row) -> Run:
+    return Run(
+        chunk_type=row["chunk_type"],
+        time_ms=row["time_ms"],
+        last_time_ms=row["last_time_ms"],
+        index=row["block_index"],
+        dt=row["dt"],
+        texts=row["texts"],
+        call_id=row["call_id"],
+        tool_name=row["tool_name"],
+        chunk=None if row["chunk"] is None else _parse(row["chunk"]),
+    )
+
+
+def _stream_record(row: Row) -> Object:
+    """A record of an embedded stream as it was written (spec 4.4)."""
+    run = _run(row)
+    if run.dt is None:
+        [(time, chunk)] = run.chunks()
+        return {"type": "chunk", "time": time, "chunk": chunk}
+    record = {"type": ROW_TYPES[run.chunk_type], "time0": run.time_ms, "index": run.index, "dt": run.dt}
+    if run.chunk_type != "tool-call-delta":
+        return record | {"texts": run.texts}
+    name = {} if run.tool_name is None else {"name": run.tool_name}
+    return record | {"id": run.call_id, "args": run.texts} | name
+
+
+def _parse(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return parse_leniently(text.encode("utf-8", "surrogatepass"))
