@@ -37,7 +37,14 @@ settings.load_profile(os.environ.get("TURNLAKE_PROFILE", "dev"))
 
 def header(version: int = 4, /, **members: Any) -> Object:
     """A header; a member given as ... is left out."""
-    known = {"type": "session", "version": version, "id": "s1", "createdAt": START_MS, "cwd": "/w", "delegationDepth": 0}
+    known = {
+        "type": "session",
+        "version": version,
+        "id": "s1",
+        "createdAt": START_MS,
+        "cwd": "/w",
+        "delegationDepth": 0,
+    }
     known |= {"isSeeded": False} if version >= 2 else {}
     return {key: value for key, value in (known | members).items() if value is not ...}
 
@@ -110,7 +117,12 @@ class Session:
         return self.add("user/message", data, **({"surfaceOp": "append"} | members))
 
     def system(self, words: str = "S", **members: Any) -> int:
-        message = {"id": f"y{self.seq}", "role": "system", "content": [text(words)], "source": {"kind": "system-prompt"}}
+        message = {
+            "id": f"y{self.seq}",
+            "role": "system",
+            "content": [text(words)],
+            "source": {"kind": "system-prompt"},
+        }
         return self.add("system/message", self.place | {"message": message}, **({"surfaceOp": "append"} | members))
 
     def chunk(self, chunk: Object) -> int:
@@ -251,7 +263,9 @@ class Stored:
             for table in TABLES:
                 (parts / table).mkdir(parents=True)
             [converted] = convert(Batch("p.parquet", find_logs([parse_source(str(path))]).logs), parts, max_line)
-            self.tables = {table: pq.read_table(parts / table / "p.parquet").to_pylist() for table in TABLES}
+            self.tables: dict[str, list[Row]] = {
+                table: pq.read_table(parts / table / "p.parquet").to_pylist() for table in TABLES
+            }
         self.log: Row = converted.row or {}
 
     @property
@@ -268,9 +282,24 @@ class Stored:
 
     def replayed(self) -> list[str]:
         """The logical events of all rows in canonical JSON, accepted or not."""
-        return [canonical(event) for event in stored_events(self.log, self.events, self.runs)]
+        return [canonical(plain(event)) for event in stored_events(self.log, self.events, self.runs)]
+
+    @property
+    def unread_lines(self) -> set[int]:
+        """The lines that findings say give no row."""
+        found = [row for row in self.findings if row["code"] == "unread_line"]
+        return {line for row in found for line in range(row["line"], row["line"] + row["line_count"])}
 
 
 def event_texts(log: Log) -> list[str]:
     """The logical events of all lines of a log read directly, accepted or not, in canonical JSON."""
-    return [canonical(event) for event in logical_events(log.records)]
+    return [canonical(plain(event)) for event in logical_events(log.records)]
+
+
+def plain(value: Any) -> Any:
+    """The value with integers for floats without a fraction: in JSON 1.0 and 1 are one number."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

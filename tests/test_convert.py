@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from logs import (
     START_MS,
     TABLES,
@@ -28,8 +30,6 @@ from logs import (
     text,
     write,
 )
-
-from turnlake.events.values import canonical
 from turnlake.logs.discover import find_logs
 from turnlake.logs.source import parse_source
 from turnlake.parquet import convert as convert_module
@@ -38,11 +38,13 @@ from turnlake.parquet.tables import CHUNK_RUNS, EVENTS, FINDINGS
 
 MESSAGE = {"id": "m", "role": "user", "content": [], "source": {"kind": "user"}}
 ANY_TEXT = st.text(st.characters(codec=None), max_size=6)
+ANY_NUMBER = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
+ANY_KEY = ANY_TEXT | st.sampled_from(["data", "stream"])
 ANY_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | ANY_TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT | st.sampled_from(["data", "stream"]), inner, max_size=3),
+    st.none() | st.booleans() | ANY_NUMBER | ANY_TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_KEY, inner, max_size=3),
     max_leaves=8,
-)  # fmt: skip
+)
 
 
 def survives(session: Session) -> Stored:
@@ -99,32 +101,21 @@ TRICKS = {
     "a brace at the end": b'{"type":"todo/write","seq":0,"time":5,"data":{"a":"}"}}',
     "empty": b'{"type":"todo/write","seq":0,"time":5,"data":{}}',
     "a key twice in data": b'{"type":"todo/write","seq":0,"time":5,"data":{"a":1,"a":2}}',
-    "big numbers": b'{"type":"todo/write","seq":0,"time":5,"data":{"a":123456789012345678901234567890,"b":1e400,"c":-0.0}}',
+    "big numbers": b'{"type":"todo/write","seq":0,"time":5,"data":{"a":12345678901234567890123,"b":1e300,"c":-0.0}}',
 }  # fmt: skip
-# Found wrong: the line spells the member `data` with an escape, and another one or a text without.
-WRONGLY_CUT = {"data plain, then escaped", "data escaped, and in a string"}
 
 
 @pytest.mark.parametrize("version", [0, 4])
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.xfail(reason="the payload is cut out at another place")] * (name in WRONGLY_CUT))
-        for name in TRICKS
-    ],
-)
+@pytest.mark.parametrize("name", TRICKS)
 def test_tricky_lines(name: str, version: int) -> None:
     session = Session(version).line(TRICKS[name], 1)
     stored = survives(session)
     assert len(stored.events) == 1
-    assert read(session).records[0].event["data"] == json.loads(stored.events[0]["payload"])
-
-
-HALF = pytest.param("🐟\ud83d", marks=pytest.mark.xfail(reason="half a surrogate pair in the text of a run breaks it"))
+    assert read(session).records[0].event["data"] == orjson.loads(stored.events[0]["payload"])
 
 
 @pytest.mark.parametrize(
-    "words", ['"data":{}', '"stream":[', '"stream":[]', ',"seq":1', "}}", '\\"', "\u2028", "\x00", HALF, "é" * 99]
+    "words", ['"data":{}', '"stream":[', '"stream":[]', ',"seq":1', "}}", '\\"', "\u2028", "\x00", "🐟\ud83d", "é" * 99]
 )
 @pytest.mark.parametrize("version", VERSIONS)
 def test_texts_in_every_place(words: str, version: int) -> None:
@@ -228,13 +219,24 @@ def test_positions_and_times() -> None:
 
 @pytest.mark.parametrize(
     "usage",
-    [{"inputTokens": -1}, {"inputTokens": 1.5}, {"outputTokens": "2"}, {"inputTokens": True}, {"cacheReadTokens": 2**53}, {"inputTokens": []}],
+    [
+        {"inputTokens": -1},
+        {"inputTokens": 1.5},
+        {"outputTokens": "2"},
+        {"inputTokens": True},
+        {"cacheReadTokens": 2**53},
+        {"inputTokens": []},
+    ],
     ids=str,
 )
 def test_a_usage_with_a_bad_number_is_kept_as_text_only(usage: dict[str, Any]) -> None:
     session = Session(4).open_step()
     message = MESSAGE | {"role": "assistant"}
-    session.add("assistant/message", session.place | {"message": message, "stream": [], "usage": USAGE | usage}, surfaceOp="append")
+    session.add(
+        "assistant/message",
+        session.place | {"message": message, "stream": [], "usage": USAGE | usage},
+        surfaceOp="append",
+    )
     [row] = [row for row in survives(session).events if row["type"] == "assistant/message"]
     assert row["input_tokens"] is None and row["output_tokens"] is None and row["usage_place"] == "message"
     assert json.loads(row["invalid_usage"]) == USAGE | usage
@@ -244,7 +246,9 @@ def test_an_unknown_number_is_null_and_never_0() -> None:
     session = Session(4).open_step()
     message = MESSAGE | {"role": "assistant"}
     usage = {"inputTokens": 0, "cacheReadTokens": None}
-    session.add("assistant/message", session.place | {"message": message, "stream": [], "usage": usage}, surfaceOp="append")
+    session.add(
+        "assistant/message", session.place | {"message": message, "stream": [], "usage": usage}, surfaceOp="append"
+    )
     session.add("assistant/message", session.place | {"message": message, "stream": []}, surfaceOp="append")
     metered, unmetered = survives(session).events[-2:]
     assert (metered["input_tokens"], metered["output_tokens"], metered["cache_read_tokens"]) == (0, None, None)
@@ -257,10 +261,21 @@ def test_chunks_stay_packed() -> None:
     session.chunk({"type": "text-delta", "index": 0, "text": "c"})
     session.chunk({"type": "usage", "usage": USAGE})
     packed, single, usage = survives(session).runs
-    assert (packed["form"], packed["chunk_count"], packed["dt"], packed["texts"]) == ("packed", 3, [2, -1], ["a", "b", ""])
+    assert (packed["form"], packed["chunk_count"], packed["dt"], packed["texts"]) == (
+        "packed",
+        3,
+        [2, -1],
+        ["a", "b", ""],
+    )
     assert (packed["seq"], packed["chunk_type"], packed["chunk"], packed["ordinal"]) == (3, "text-delta", None, None)
     assert packed["last_time_ms"] == packed["time_ms"] + 1
-    assert (single["form"], single["seq"], single["texts"], single["dt"], single["chunk"]) == ("single", 6, ["c"], None, None)
+    assert (single["form"], single["seq"], single["texts"], single["dt"], single["chunk"]) == (
+        "single",
+        6,
+        ["c"],
+        None,
+        None,
+    )
     assert (usage["input_tokens"], json.loads(usage["chunk"])) == (8, {"type": "usage", "usage": USAGE})
 
 
@@ -280,7 +295,8 @@ def test_a_stream_is_not_taken_for_another(place: str) -> None:
     stream = [{"type": "chunk", "time": 5, "chunk": {"type": "finish", "reason": {"kind": "stop"}}}]
     message = MESSAGE | {"role": "assistant"}
     data = {
-        "message": session.place | {"message": message | {"content": [text(dumps({"stream": stream}).decode())]}, "stream": stream},
+        "message": session.place
+        | {"message": message | {"content": [text(dumps({"stream": stream}).decode())]}, "stream": stream},
         "usage": session.place | {"message": message, "stream": stream, "usage": {"stream": stream}},
         "before": {"stream": [], "nested": {"stream": stream}} | session.place | {"message": message, "stream": stream},
         "other": session.place | {"message": message | {"stream": stream}, "stream": []},
@@ -318,15 +334,42 @@ def test_the_row_of_a_log() -> None:
     session.add("todo/write", {}, seq=9)
     row = Stored(session.raw + b"torn").log
     expected = {
-        "path": "session.v4.jsonl", "file_name": "session.v4.jsonl", "container": "raw", "header_id": "s1", "generation": 4,
-        "format_version": 4, "dialect": "real", "header": session.lines[0].decode(), "created_at_ms": START_MS, "cwd": "/w",
-        "parent_session_id": "p", "origin": "subagent", "delegation_depth": 1, "agent_preset": "x", "is_seeded": True,
-        "inherited_event_count": 6, "bytes": len(session.raw) + 4, "decoded_bytes": len(session.raw) + 4, "line_count": 9,
-        "event_count": 8, "accepted_event_count": 7, "dropped_record_count": 1, "unread_line_count": 0,
-        "verdict": "removable_tail", "verdict_reason": "seq_gap", "verdict_line": 9, "is_torn": True, "torn_bytes": 4,
-        "is_read": True, "has_unknown_required_type": False, "first_event_ms": START_MS + 6, "last_event_ms": START_MS + 7,
-        "clock_anomaly_count": 0, "is_missing": False, "machine": None,
-    }  # fmt: skip
+        "path": "session.v4.jsonl",
+        "file_name": "session.v4.jsonl",
+        "container": "raw",
+        "header_id": "s1",
+        "generation": 4,
+        "format_version": 4,
+        "dialect": "real",
+        "header": session.lines[0].decode(),
+        "created_at_ms": START_MS,
+        "cwd": "/w",
+        "parent_session_id": "p",
+        "origin": "subagent",
+        "delegation_depth": 1,
+        "agent_preset": "x",
+        "is_seeded": True,
+        "inherited_event_count": 6,
+        "bytes": len(session.raw) + 4,
+        "decoded_bytes": len(session.raw) + 4,
+        "line_count": 9,
+        "event_count": 8,
+        "accepted_event_count": 7,
+        "dropped_record_count": 1,
+        "unread_line_count": 0,
+        "verdict": "removable_tail",
+        "verdict_reason": "seq_gap",
+        "verdict_line": 9,
+        "is_torn": True,
+        "torn_bytes": 4,
+        "is_read": True,
+        "has_unknown_required_type": False,
+        "first_event_ms": START_MS + 6,
+        "last_event_ms": START_MS + 7,
+        "clock_anomaly_count": 0,
+        "is_missing": False,
+        "machine": None,
+    }
     assert {key: row[key] for key in expected} == expected
 
 
@@ -341,7 +384,9 @@ def test_provisional_rows_of_a_torn_frame() -> None:
 
 @pytest.mark.parametrize("data", [b"", header(5), header(3)], ids=["no header", "unknown version", "mismatch"])
 def test_a_log_that_is_not_read_has_no_rows(data: Any) -> None:
-    data = data if isinstance(data, bytes) else b"".join([dumps(data), b"\n", *Session(4).turn().raw.splitlines(True)[1:]])
+    data = (
+        data if isinstance(data, bytes) else b"".join([dumps(data), b"\n", *Session(4).turn().raw.splitlines(True)[1:]])
+    )
     stored = Stored(data)
     assert (stored.events, stored.runs, stored.log["is_read"], stored.log["verdict"]) == ([], [], False, "refused")
 
@@ -392,5 +437,7 @@ def test_damage_in_the_middle_keeps_what_came_before() -> None:
     session = Session(4).turn()
     stored = Stored(as_zstd(session.lines) + b"damaged!" + frame(b"lost\n"), file_name(4, "zstd"))
     assert (stored.log["verdict"], stored.log["verdict_reason"], len(stored.events)) == ("refused", "corrupt", 6)
-    assert [(row["code"], row["byte_offset"]) for row in stored.findings] == [("frame_corrupt", len(as_zstd(session.lines)))]
+    assert [(row["code"], row["byte_offset"]) for row in stored.findings] == [
+        ("frame_corrupt", len(as_zstd(session.lines)))
+    ]
     assert read_bytes(as_zstd(session.lines) + b"damaged!", file_name(4, "zstd")).verdict.event_count == 6

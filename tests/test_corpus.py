@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from logs import TABLES
 
+from logs import TABLES
 from turnlake.events.reader import Log, logical_events, read_log
 from turnlake.events.values import canonical
 from turnlake.findings import CODES

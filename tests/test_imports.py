@@ -18,7 +18,7 @@ from turnlake import cli
 PACKAGE = ROOT / "pipeline" / "turnlake"
 HEAVY = ("duckdb", "polars", "pyarrow", "rich")
 # The flow has one direction: each of these imports only from itself and those before it.
-LAYERS = ("logs", "events", "parquet", "models", "reports")
+LAYERS = ("logs", "events", "parquet", "prices", "models", "reports")
 
 
 def loaded_by(statements: str) -> set[str]:

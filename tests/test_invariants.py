@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from logs import VERSIONS, Session, read, text
 
+from logs import VERSIONS, Session, read, text
 from turnlake.events.invariants import Invariants, surface_span
 from turnlake.events.reader import Log
 from turnlake.findings import Finding
@@ -40,7 +40,7 @@ def replacing_user(first: int, last: int, sources: Iterable[int]) -> Act:
     return lambda s: s.user(surfaceOp=replace(s.version, first, last), sourceEventSeqs=list(sources))
 
 
-def called(session: Session, act: Act = lambda s: None) -> None:
+def called(session: Session, act: Act = lambda s: None) -> Any:
     """A message with a call, the call, and what is done then."""
     session.assistant("", [("c1", "bash", "{}")])
     session.call()
@@ -51,7 +51,7 @@ def result(*, error: Any = None, is_error: bool | None = None, **message: Any) -
     """A result of a call whose message has these members."""
 
     def act(session: Session) -> None:
-        block = {} if is_error is None else {"isError": is_error}
+        block: dict[str, Any] = {} if is_error is None else {"isError": is_error}
         data = session.place | {"message": session.result_message(**block) | message}
         session.add("tool/result", data if error is None else data | {"error": error}, surfaceOp="append")
 
@@ -98,6 +98,35 @@ def bracket(*types: str, **data: Any) -> Act:
     return act
 
 
+def developer(block_type: str, tools: Iterable[str] | None = None, **data: Any) -> Act:
+    """A request header that defines these tools, and a developer message with one block about the tool t."""
+
+    def act(session: Session) -> None:
+        if tools is not None:
+            request_header(tools=[{"name": name} for name in tools])(session)
+        message = {"id": "d", "role": "developer", "content": [{"type": block_type, "toolName": "t"}]}
+        session.add("developer/message", session.place | {"message": message} | data, surfaceOp="append")
+
+    return act
+
+
+def compacted(shadowed: list[int]) -> Act:
+    """A compaction that replaces the user message, seq 2, and whose summary names these."""
+
+    def act(session: Session) -> None:
+        session.add("compaction/start", {"compactionId": "k", "turn": 1})
+        session.add("compaction/summary", {"compactionId": "k", "shadowedSeqs": shadowed})
+        source = {"kind": "compact" if session.version >= 4 else "plugin", "compactionId": "k"}
+        data = {"id": "k", "role": "user", "content": [], "source": source}
+        op = replace(session.version, 2, 2)
+        session.add("user/message", data, surfaceOp=op, sourceEventSeqs=[3, 4, 2])
+        session.add("compaction/end", {"compactionId": "k", "turn": 1})
+
+    return act
+
+
+ENDED = bracket("step/end", "turn/end")
+
 BREACHES: list[tuple[str, tuple[int, ...], str, str, Act]] = [
     ("INV-03", VERSIONS, "refused", "invalid_payload", lambda s: s.add("request/header", {"reason": "initial"})),
     ("INV-03", VERSIONS, "refused", "invalid_payload", message_without("id")),
@@ -108,11 +137,11 @@ BREACHES: list[tuple[str, tuple[int, ...], str, str, Act]] = [
     ("INV-09", VERSIONS, "refused", "invariant", pruned(data={"meta": 1})),
     ("INV-10", VERSIONS, "refused", "invariant", bracket("step/end", "turn/start", turn=2)),
     ("INV-10", VERSIONS, "refused", "invariant", bracket("step/end", "turn/end", turn=7, step=1)),
-    ("INV-11", VERSIONS, "refused", "invariant", lambda s: (bracket("step/end", "turn/end")(s), bracket("turn/start", turn=3)(s))),
+    ("INV-11", VERSIONS, "refused", "invariant", lambda s: (ENDED(s), bracket("turn/start", turn=3)(s))),
     ("INV-12", VERSIONS, "refused", "invariant", bracket("step/start", step=2)),
     ("INV-12", VERSIONS, "refused", "invariant", lambda s: (s.step_end(), bracket("step/start", step=3)(s))),
     ("INV-12", VERSIONS, "refused", "invariant", bracket("step/end", step=2)),
-    ("INV-12", VERSIONS, "refused", "invariant", lambda s: (bracket("step/end", "turn/end", "step/start")(s))),
+    ("INV-12", VERSIONS, "refused", "invariant", bracket("step/end", "turn/end", "step/start")),
     ("INV-13", VERSIONS, "refused", "invariant", bracket("turn/end")),
     ("INV-14", VERSIONS, "refused", "invariant", place_of(1, 2)),
     ("INV-14", VERSIONS, "refused", "invariant", place_of(2, 1)),
@@ -133,14 +162,21 @@ BREACHES: list[tuple[str, tuple[int, ...], str, str, Act]] = [
     ("INV-24", (0, 1, 2, 3), "refused", "invalid_payload", result(content=[])),
     ("INV-24", (0, 1, 2, 3), "refused", "invalid_payload", result(content="words")),
     ("INV-24", (4,), "refused", "retired_syntax", result(content=[{"type": "tool-result"}])),
-    ("INV-24", VERSIONS, "refused", "invalid_payload", lambda s: s.add("user/message", {"id": "m", "role": "tool"}, surfaceOp="append")),
+    ("INV-24", VERSIONS, "refused", "invalid_payload", message_without("role")),
     ("INV-25", (0, 1), "refused", "invariant", lambda s: s.assistant(sourceEventSeqs=[0])),
     ("INV-25", (0, 1), "refused", "invariant", lambda s: s.assistant(sourceEventSeqs=[4, 3])),
-    ("INV-29", (2, 3, 4), "clean", "", lambda s: (bracket("step/end", "turn/end")(s), request_header()(s))),
+    ("INV-29", (2, 3, 4), "clean", "", lambda s: (ENDED(s), request_header()(s))),
     ("INV-31", (3, 4), "refused", "retired_syntax", request_header(system="S")),
     ("INV-31", (3, 4), "removable_tail", "invalid_event", request_header(tools=[])),
     ("INV-31", (3, 4), "removable_tail", "invalid_event", request_header(adapterDefaults={})),
     ("INV-32", (3, 4), "refused", "invariant", lambda s: s.system()),
+    ("INV-33", (4,), "refused", "invariant", developer("tool-addition")),
+    ("INV-33", (4,), "refused", "invariant", developer("tool-addition", ["t"], headerSeq=2)),
+    ("INV-33", (4,), "refused", "invariant", developer("tool-addition", ["u"], headerSeq=3)),
+    ("INV-33", (4,), "refused", "invariant", developer("tool-addition", ["t", "t"], headerSeq=3)),
+    ("INV-33", (4,), "refused", "invariant", developer("tool-removal", ["t"], headerSeq=3)),
+    ("INV-36", (0, 1, 2, 3), "clean", "", compacted([0, 2])),
+    ("INV-36", (4,), "refused", "invariant", compacted([0, 2])),
     ("INV-45", (4,), "refused", "retired_syntax", lambda s: _user_of_a_plugin(s)),
 ]  # fmt: skip
 
@@ -148,7 +184,7 @@ BREACHES: list[tuple[str, tuple[int, ...], str, str, Act]] = [
 def _prune_behind_the_turn(session: Session) -> None:
     called(session, lambda s: s.result())
     seq = session.seq - 1
-    bracket("step/end", "turn/end")(session)
+    ENDED(session)
     message = session.result_message(words="short") | {"id": f"r{seq}"}
     op = replace(session.version, seq, seq)
     session.add("tool/result", session.place | {"message": message}, surfaceOp=op, sourceEventSeqs=[seq])
@@ -177,7 +213,7 @@ def test_a_breach(code: str, version: int, verdict: str, reason: str, act: Act) 
 
 
 KEPT: dict[str, tuple[tuple[int, ...], Act]] = {
-    "a whole turn": (VERSIONS, lambda s: (s.assistant(), bracket("step/end", "turn/end")(s), s.turn_with_call())),
+    "a whole turn": (VERSIONS, lambda s: (s.assistant(), ENDED(s), s.turn_with_call())),
     "two steps": (VERSIONS, lambda s: (called(s, lambda s: s.result()), s.step_end(), s.step_start(), s.assistant())),
     "a call id again in another step": (
         VERSIONS,
@@ -185,6 +221,9 @@ KEPT: dict[str, tuple[tuple[int, ...], Act]] = {
     ),
     "a compaction": (VERSIONS, replacing_user(2, 2, [2])),
     "a compaction in any order of sources": (VERSIONS, replacing_user(2, 2, [2, 0, 1])),
+    "a compaction with its summary": (VERSIONS, compacted([2])),
+    "a tool added": ((4,), developer("tool-addition", ["t", "u"], headerSeq=3)),
+    "a tool removed": ((4,), developer("tool-removal")),
     "a pruned result": (VERSIONS, pruned()),
     "a failed result": (VERSIONS, result(error={"code": "E"}, is_error=True)),
     "messages without a user": (VERSIONS, lambda s: s.assistant("")),
@@ -198,7 +237,11 @@ KEPT: dict[str, tuple[tuple[int, ...], Act]] = {
 
 @pytest.mark.parametrize(
     ("version", "act"),
-    [pytest.param(version, act, id=f"{name}-v{version}") for name, (versions, act) in KEPT.items() for version in versions],
+    [
+        pytest.param(version, act, id=f"{name}-v{version}")
+        for name, (versions, act) in KEPT.items()
+        for version in versions
+    ],
 )
 def test_what_breaks_nothing(version: int, act: Act) -> None:
     log = read_after(version, act)
@@ -257,7 +300,9 @@ def test_attempts_of_a_step_are_told_apart() -> None:
         session.chunk({"type": "text-delta", "index": 0, "text": "b"})
         sources = {1: [second], 2: [first, first + 1, second]}[cited]
         message = {"id": "a", "role": "assistant", "content": [text("b")], "source": {"kind": "model"}}
-        session.add("assistant/message", session.place | {"message": message}, surfaceOp="append", sourceEventSeqs=sources)
+        session.add(
+            "assistant/message", session.place | {"message": message}, surfaceOp="append", sourceEventSeqs=sources
+        )
 
     assert read_after(0, lambda s: retried(s, 1)).verdict.verdict == "clean"
     log = read_after(0, lambda s: retried(s, 2))
@@ -276,7 +321,15 @@ def test_a_range_of_the_surface_may_descend_in_numbers() -> None:
 
 @pytest.mark.parametrize(
     ("first", "last", "span"),
-    [(5, 5, slice(0, 1)), (5, 9, slice(0, 3)), (2, 9, slice(1, 3)), (9, 2, None), (5, 7, None), (7, 9, None), ("5", 9, None)],
+    [
+        (5, 5, slice(0, 1)),
+        (5, 9, slice(0, 3)),
+        (2, 9, slice(1, 3)),
+        (9, 2, None),
+        (5, 7, None),
+        (7, 9, None),
+        ("5", 9, None),
+    ],
 )
 def test_spans_of_the_surface(first: Any, last: Any, span: slice | None) -> None:
     assert surface_span([5, 2, 9], first, last) == span

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from logs import USAGE, Session, Stored, codes, event_texts, file_name, read, text
 
 BLOCKS = [text("words")]
 MODEL = {"provider": "deepseek-official", "model": "deepseek-v4-pro"}
-NULL = pytest.param(None, marks=pytest.mark.xfail(reason="data null is taken for a turn/end without faults"))
 SUMMARY = {"summary": BLOCKS, "shadowedSeqs": []}
 
 
@@ -59,8 +59,18 @@ def only(type_: str, data: Any, version: int = 0, **members: Any) -> Session:
         ),
         ("compact/start", {"turn": None}, "compaction/start", {"compactionId": "legacy-compaction:s1:3", "turn": None}),
         ("compact/start", {"compactionId": "k", "turn": None}, "compaction/start", {"compactionId": "k", "turn": None}),
-        ("turn/end", {"turn": 1, "reason": {"kind": "aborted"}}, "turn/end", {"kind": "aborted", "reason": {"kind": "legacy"}}),
-        ("turn/end", {"turn": 1, "reason": {"kind": "disposed"}}, "turn/end", {"kind": "aborted", "reason": {"kind": "disposed"}}),
+        (
+            "turn/end",
+            {"turn": 1, "reason": {"kind": "aborted"}},
+            "turn/end",
+            {"kind": "aborted", "reason": {"kind": "legacy"}},
+        ),
+        (
+            "turn/end",
+            {"turn": 1, "reason": {"kind": "disposed"}},
+            "turn/end",
+            {"kind": "aborted", "reason": {"kind": "disposed"}},
+        ),
         (
             "turn/end",
             {"turn": 1, "reason": {"kind": "error", "step": 1, "message": "m", "code": "C"}},
@@ -85,7 +95,7 @@ def only(type_: str, data: Any, version: int = 0, **members: Any) -> Session:
 )
 def test_older_shapes(type_: str, data: Any, new_type: str, new_data: Any) -> None:
     is_surface = new_type.endswith("/message")
-    session = only(type_, data, **({"surfaceOp": "append"} if is_surface else {}))
+    session = only(type_, data, surfaceOp="append" if is_surface else ...)
     event = read(session).events[3]
     assert event["type"] == new_type
     assert (event["data"]["reason"] if new_type == "turn/end" else event["data"]) == new_data
@@ -152,7 +162,9 @@ def test_an_older_shape_is_none_from_v2_on(version: int) -> None:
 
 
 def test_a_message_with_a_role_but_no_id_is_refused() -> None:
-    log = read(only("user/message", {"role": "user", "content": BLOCKS, "source": {"kind": "user"}}, surfaceOp="append"))
+    log = read(
+        only("user/message", {"role": "user", "content": BLOCKS, "source": {"kind": "user"}}, surfaceOp="append")
+    )
     assert (log.verdict.verdict, log.verdict.reason) == ("refused", "invalid_payload")
 
 
@@ -171,7 +183,9 @@ def test_a_header_with_reason_fallback_is_too_old() -> None:
     assert (log.verdict.verdict, log.verdict.reason) == ("refused", "unsupported_legacy")
 
 
-@pytest.mark.parametrize("data", [NULL, {}, {"reason": {}}, {"turn": 1}, {"turn": 1, "reason": {}}, {"turn": 1, "reason": "x"}])
+@pytest.mark.parametrize(
+    "data", [None, {}, {"reason": {}}, {"turn": 1}, {"turn": 1, "reason": {}}, {"turn": 1, "reason": "x"}]
+)
 def test_a_turn_end_that_is_neither_old_nor_new_refuses(data: Any) -> None:
     session = Session(0).open_step()
     session.step_end()

@@ -49,7 +49,7 @@ def test_wheel_holds_all_code_sql_and_prices(root: Path, wheel: zipfile.ZipFile)
     for folder, place in (
         ("pipeline/turnlake", "turnlake"),
         ("sql", "turnlake/sql"),
-        ("data/prices", "turnlake/prices"),
+        ("data/prices", "turnlake/prices-data"),
     ):
         files = [path for path in (root / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
         missing = {f"{place}/{path.relative_to(root / folder).as_posix()}" for path in files} - shipped

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from logs import VERSIONS, Session, Stored, as_zstd, codes, event_texts, file_name, write
 
 import turnlake
+from logs import VERSIONS, Session, Stored, as_zstd, codes, event_texts, file_name, write
 from turnlake.errors import SourceError
 from turnlake.events import reader
 from turnlake.events.reader import read_log
@@ -52,12 +52,7 @@ def test_committed_logs(name: str) -> None:
     }
 
 
-FOREIGN = pytest.mark.xfail(reason="the payload of a tutorial's event is not the normalised one")
-
-
-@pytest.mark.parametrize(
-    "name", [*sorted(EXPECTED.keys() - {"tutorial"}), pytest.param("tutorial", marks=FOREIGN)]
-)
+@pytest.mark.parametrize("name", EXPECTED)
 def test_committed_logs_survive(name: str) -> None:
     path = fixture(name)
     assert Stored(path.read_bytes(), path.name).replayed() == event_texts(read_log(path))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from logs import Session, Stored, codes, dumps, event_texts, file_name, header, read, read_bytes
 
+from logs import Session, Stored, codes, dumps, event_texts, file_name, header, read, read_bytes
 from turnlake.events.runs import packed_run, single_run, stream_runs
 from turnlake.events.values import MAX_SAFE, BadRecord
 
@@ -113,7 +114,9 @@ def test_malformed_rows(row: Object) -> None:
         packed(row)
 
 
-@pytest.mark.parametrize("row", [TEXT_ROW | {"seq0": 12.0, "time0": 1e3}, changed(TEXT_ROW, dt=[15.0, -2.0, 40])], ids=str)
+@pytest.mark.parametrize(
+    "row", [TEXT_ROW | {"seq0": 12.0, "time0": 1e3}, changed(TEXT_ROW, dt=[15.0, -2.0, 40])], ids=str
+)
 def test_floats_without_fraction_are_integers(row: Object) -> None:
     run = packed(row)
     assert run.dt == [15, -2, 40] and all(type(step) is int for step in [*run.dt, run.time_ms, run.last_time_ms])
@@ -217,7 +220,9 @@ def test_any_run_expands_to_its_chunks_and_survives(
     data: st.DataObject, texts: list[str], kind: str, has_name: bool, version: int
 ) -> None:
     steps = data.draw(st.lists(st.integers(-(10**6), 10**6), min_size=len(texts) - 1, max_size=len(texts) - 1))
-    member = {"args": texts, "id": "c", **({"name": "n"} if has_name else {})} if kind == "tool-call" else {"texts": texts}
+    member = (
+        {"args": texts, "id": "c", **({"name": "n"} if has_name else {})} if kind == "tool-call" else {"texts": texts}
+    )
     body = {"turn": 1, "step": 1, "index": 0, "dt": steps} | member
     session = Session(version).open_step()
     session.line({"type": f"{kind}-chunks", "seq0": session.seq, "time0": session.time, "data": body}, len(texts))
@@ -227,5 +232,5 @@ def test_any_run_expands_to_its_chunks_and_survives(
     assert [event["data"]["chunk"][key] for event in chunks] == texts
     assert [event["seq"] for event in log.events] == list(range(session.seq))
     times = [event["time"] for event in chunks]
-    assert [later - sooner for sooner, later in zip(times, times[1:], strict=False)] == steps
+    assert [later - sooner for sooner, later in pairwise(times)] == steps
     assert Stored(session.raw, file_name(version)).replayed() == event_texts(log)

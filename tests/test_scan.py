@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from logs import (
     START_MS,
     USAGE,
@@ -25,7 +26,6 @@ from logs import (
     read,
     read_bytes,
 )
-
 from turnlake.events.reader import Log
 
 Act = Callable[[Session], Any]
@@ -58,6 +58,16 @@ def all_of(*acts: Act) -> Act:
     return lambda s: [act(s) for act in acts]
 
 
+def user(**members: Any) -> Act:
+    return lambda s: s.user(**members)
+
+
+OLD_OP = {"op": "replace", "start": 2, "end": 2}
+NEW_OP = {"op": "replace", "startSeq": 2, "endSeq": 2}
+CHUNK = {"turn": 1, "step": 1, "chunk": {"type": "x"}}
+OLD_HEADER = {"config": {"provider": "p", "model": "m"}, "system": "S"}
+SURFACED = event("todo/write", {}, surfaceOp="append")
+SOURCED: Act = lambda s: (s.open_step(), s.assistant(sourceEventSeqs=[1]))  # noqa: E731
 TURN_END = line({"type": "turn/end"})
 UNKNOWN = event("x/new", {"a": 1})
 
@@ -98,22 +108,22 @@ ENDS: list[tuple[str, tuple[int, ...], Act, str, str | None, int]] = [
     ("no data", NEW, lambda s: s.line({"type": "todo/write", "seq": s.seq, "time": s.time}), TAIL, "invalid_event", 0),
     ("ignorable false", NEW, event("todo/write", {}, ignorable=False), TAIL, "invalid_event", 0),
     ("ignorable false", OLD, event("todo/write", {}, ignorable=False), REFUSED, "invalid_event", 0),
-    ("surfaceOp on a log-only event", (3, 4), event("todo/write", {}, surfaceOp="append"), TAIL, "invalid_event", 0),
-    ("surfaceOp on a log-only event", (0, 1, 2), event("todo/write", {}, surfaceOp="append"), REFUSED, "invalid_event", 0),
+    ("surfaceOp on a log-only event", (3, 4), SURFACED, TAIL, "invalid_event", 0),
+    ("surfaceOp on a log-only event", (0, 1, 2), SURFACED, REFUSED, "invalid_event", 0),
     ("surfaceOp on an unknown event", (3, 4), event("x/new", {}, surfaceOp="append", ignorable=True), "clean", None, 1),
-    ("no surfaceOp", (3, 4), lambda s: s.user(surfaceOp=...), TAIL, "invalid_event", 0),
-    ("no surfaceOp", (0, 1, 2), lambda s: s.user(surfaceOp=...), REFUSED, "invalid_event", 0),
-    ("another surfaceOp", (4,), lambda s: s.user(surfaceOp="prepend"), TAIL, "invalid_event", 0),
-    ("the other replace", (4,), lambda s: s.user(surfaceOp={"op": "replace", "start": 2, "end": 2}), TAIL, "invalid_event", 0),
-    ("the other replace", (0,), lambda s: s.user(surfaceOp={"op": "replace", "startSeq": 2, "endSeq": 2}), REFUSED, "invalid_event", 0),
-    ("a fourth key", (4,), lambda s: s.user(surfaceOp={"op": "replace", "startSeq": 2, "endSeq": 2, "x": 1}), TAIL, "invalid_event", 0),
-    ("no sources", (3, 4), lambda s: s.user(sourceEventSeqs=[]), TAIL, "invalid_event", 0),
-    ("no sources", (0, 1, 2), lambda s: s.user(sourceEventSeqs=[]), REFUSED, "invalid_event", 0),
+    ("no surfaceOp", (3, 4), user(surfaceOp=...), TAIL, "invalid_event", 0),
+    ("no surfaceOp", (0, 1, 2), user(surfaceOp=...), REFUSED, "invalid_event", 0),
+    ("another surfaceOp", (4,), user(surfaceOp="prepend"), TAIL, "invalid_event", 0),
+    ("the other replace", (4,), user(surfaceOp=OLD_OP), TAIL, "invalid_event", 0),
+    ("the other replace", (0,), user(surfaceOp=NEW_OP), REFUSED, "invalid_event", 0),
+    ("a fourth key", (4,), user(surfaceOp=NEW_OP | {"x": 1}), TAIL, "invalid_event", 0),
+    ("no sources", (3, 4), user(sourceEventSeqs=[]), TAIL, "invalid_event", 0),
+    ("no sources", (0, 1, 2), user(sourceEventSeqs=[]), REFUSED, "invalid_event", 0),
     ("sources of the future", (3, 4), lambda s: s.user(sourceEventSeqs=[s.seq]), TAIL, "invalid_event", 0),
-    ("malformed sources", VERSIONS, lambda s: s.user(sourceEventSeqs=[[3, 1]]), TAIL, "bad_record", 0),
-    ("sources on a message", (3, 4), lambda s: (s.open_step(), s.assistant(sourceEventSeqs=[1])), TAIL, "invalid_event", 3),
-    ("sources on a message", (2,), lambda s: (s.open_step(), s.assistant(sourceEventSeqs=[1])), REFUSED, "invalid_event", 3),
-    ("a chunk", NEW, event("assistant/chunk", {"turn": 1, "step": 1, "chunk": {"type": "x"}}), REFUSED, "unknown_type", 0),
+    ("malformed sources", VERSIONS, user(sourceEventSeqs=[[3, 1]]), TAIL, "bad_record", 0),
+    ("sources on a message", (3, 4), SOURCED, TAIL, "invalid_event", 3),
+    ("sources on a message", (2,), SOURCED, REFUSED, "invalid_event", 3),
+    ("a chunk", NEW, event("assistant/chunk", CHUNK), REFUSED, "unknown_type", 0),
     ("a message without stream", NEW, lambda s: _without_stream(s), REFUSED, "invalid_event", 3),
     ("a turn that has no end", (0, 1), event("turn/end", {}), REFUSED, "invalid_event", 0),
     ("an older type", OLD, event("mode/set", {}), REFUSED, "unsupported_legacy", 0),
@@ -140,7 +150,9 @@ def test_what_stands_behind_a_whole_turn(version: int, act: Act, verdict: str, r
     assert (log.verdict.verdict, log.verdict.reason) == (verdict, reason)
     assert log.verdict.accepted_event_count == (0 if verdict == REFUSED else whole.seq + more)
     if verdict == TAIL:
-        assert log.verdict.dropped_record_count == len(log.records) + log.verdict.unread_line_count - _accepted_lines(log)
+        assert log.verdict.dropped_record_count == len(log.records) + log.verdict.unread_line_count - _accepted_lines(
+            log
+        )
         assert log.verdict.line == 2 + _accepted_lines(log)
     assert log.verdict.dropped_record_count == 0 or verdict != "clean"
     assert log.verdict.has_unknown_required_type is (reason == "unknown_type")
@@ -159,7 +171,7 @@ REFUSALS: dict[str, Log] = {
     "invariant": read_after(4, event("turn/start", {"turn": 9})),
     "no_header": read_bytes(b'{"type":"turn/start"}\n'),
     "retired_header_key": read(Session(0, sandboxMode="x").turn()),
-    "retired_syntax": read_after(4, event("request/header", {"header": {"config": {"provider": "p", "model": "m"}, "system": "S"}})),
+    "retired_syntax": read_after(4, event("request/header", {"header": OLD_HEADER})),
     "unknown_type": read_after(4, UNKNOWN),
     "unknown_version": read(Session(4, version=5)),
     "unsupported_legacy": read_after(0, event("mode/set", {})),
@@ -320,7 +332,7 @@ def test_every_line_is_the_header_a_row_or_a_finding(version: int, acts: list[Ac
     session = mixture(version, acts)
     stored = Stored(session.raw, file_name(version))
     rows = {row["line"] for row in (*stored.events, *stored.runs)}
-    unread = {row["line"] for row in stored.findings if row["code"] == "unread_line"}
+    unread = stored.unread_lines
     assert rows.isdisjoint(unread)
     assert rows | unread == set(range(2, len(session.lines) + 1))
     assert (stored.log["line_count"], stored.log["unread_line_count"]) == (len(session.lines), len(unread))
@@ -335,7 +347,9 @@ def test_positions_lead_back_to_the_line(version: int, acts: list[Act]) -> None:
 
 
 @given(st.sampled_from(VERSIONS), MIXED, st.data())
-def test_a_log_cut_off_anywhere_accepts_no_more_than_the_whole(version: int, acts: list[Act], data: st.DataObject) -> None:
+def test_a_log_cut_off_anywhere_accepts_no_more_than_the_whole(
+    version: int, acts: list[Act], data: st.DataObject
+) -> None:
     session = mixture(version, [lambda s: s.turn(), *acts])
     name, whole = file_name(version), read(session)
     cut = data.draw(st.integers(0, len(session.raw)))
@@ -347,7 +361,9 @@ def test_a_log_cut_off_anywhere_accepts_no_more_than_the_whole(version: int, act
 
 
 @given(st.sampled_from(VERSIONS), st.lists(st.integers(0, 4), max_size=4), st.data())
-def test_a_compressed_log_cut_off_anywhere_is_never_corrupt(version: int, frames: list[int], data: st.DataObject) -> None:
+def test_a_compressed_log_cut_off_anywhere_is_never_corrupt(
+    version: int, frames: list[int], data: st.DataObject
+) -> None:
     """An append is whole or gone for the harness; its next writer starts at the torn frame."""
     session = Session(version).turn().turn_with_call()
     packed, name = as_zstd(session.lines, frames), file_name(version, "zstd")

@@ -28,6 +28,7 @@ COMMANDS = {
     "ingest": "ingest",
     "model": "model",
     "sql": "sql",
+    "prices": "prices",
     "sample": "sample",
     "doctor": "doctor",
 }

@@ -46,6 +46,8 @@ CODES: dict[str, Code] = {
     "INV-29": Code("warning", "A request header stands outside a turn, or has a reason no harness reads."),
     "INV-31": Code("error", "A request header holds what its format has retired."),
     "INV-32": Code("error", "A node stands before the system message, or replaces it."),
+    "INV-33": Code("error", "A developer message adds tools that the header it names does not define exactly once."),
+    "INV-36": Code("warning", "A compaction's checkpoint replaces other events than its summary names."),
     "INV-43": Code("error", "The inherited prefix and the header contradict each other."),
     "INV-45": Code("error", "A message source of kind plugin, which v4 has retired."),
     "archive_absurd_size": Code("error", "An entry of an export ZIP claims to hold absurdly much; it is not read."),
@@ -68,7 +70,6 @@ CODES: dict[str, Code] = {
     "frame_corrupt": Code("error", "A frame of a compressed log is damaged; what stands behind it can't be read."),
     "frame_ends_in_line": Code("error", "The complete frames of a compressed log end inside a line."),
     "ignored_file": Code("advisory", "A file is named nearly like a log, or is an archive, and is not read."),
-    "invalid_event": Code("warning", "An event whose envelope breaks the format."),
     "invalid_utf8": Code("warning", "A line is no valid UTF-8; the bad bytes were read as U+FFFD."),
     "legacy_shape_in_v1": Code(
         "warning", "An event shape of the oldest logs in a log that says version 1; it was read all the same."
@@ -82,7 +83,6 @@ CODES: dict[str, Code] = {
         "advisory", "A file with a log's suffix whose first line is neither a header nor an event; it is not read."
     ),
     "not_a_regular_file": Code("warning", "A fifo, device or socket has a log's name; it is never opened."),
-    "odd_json": Code("advisory", "A line that only the standard JSON parser reads."),
     "seq_gap": Code("warning", "A sequence number other than the one due; from here on the harness accepts nothing."),
     "symlink_outside": Code("warning", "A symbolic link leads out of its source; it is not followed."),
     "unknown_header_key": Code("warning", "The header has a member the format does not know."),
@@ -107,6 +107,13 @@ class Finding(NamedTuple):
     excerpt: str | None = None
     # The severity of the code, unless the format version makes it graver or milder.
     severity: Severity | None = None
+    # Consecutive lines it stands for, from `line` on; None where it is about none by itself.
+    line_count: int | None = None
+
+
+def shown(text: str) -> str:
+    """Words that may quote a log: bounded, and U+FFFD for what is no valid Unicode."""
+    return text[:500].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def excerpt(data: bytes) -> str:

@@ -158,6 +158,33 @@ closed as (
         and t.last_line < b.line
 ),
 
+retries_started as (
+    select session_id, line, row_number() over (partition by session_id order by line) as retries_started
+    from intermediate.boundaries
+    where type = 'llm/retry-started'
+),
+
+-- Of the usages of one step the old meter keeps the last; the new one the last before each retry that was started.
+metered as (
+    select
+        session_id,
+        usage_line,
+        lead(usage_line) over (partition by session_id, turn, step order by usage_line) is null as is_last_of_step,
+        lead(usage_line) over (
+            partition by session_id, turn, step, retries_started
+            order by usage_line
+        ) is null as is_last_of_request
+    from (
+        select t.session_id, t.turn, t.step, t.usage_line, r.retries_started
+        from told as t
+        asof left join retries_started as r
+            on t.session_id = r.session_id
+            and t.usage_line > r.line
+        where t.kind = 'model'
+            and t.usage_line is not null
+    )
+),
+
 -- What a request of a step may start from, at twice its line; a settled call at one more: right behind its own line.
 starts as (
     select session_id, branch, turn, step, 2 * line as place, time_ms
@@ -190,7 +217,7 @@ begun as (
 
 -- Inherited contexts and headers stay in force, hence all events.
 contexts as (
-    select session_id, line, type, provider, model
+    select session_id, line, type, provider, model, context_window
     from staging.events
     where type in ('request/context', 'request/header')
         and model is not null
@@ -200,7 +227,8 @@ routed as (
     select
         b.*,
         coalesce(c.provider, h.provider) as request_provider,
-        coalesce(c.model, h.model) as request_model
+        coalesce(c.model, h.model) as request_model,
+        c.context_window
     from begun as b
     asof left join (select * from contexts where type = 'request/context') as c
         on b.session_id = c.session_id
@@ -230,12 +258,15 @@ judged as (
 
 timed as (
     select
-        *,
+        j.*,
+        coalesce(m.is_last_of_step, false) as is_counted_by_old_meter,
+        coalesce(m.is_last_of_request, false) as is_counted_by_new_meter,
         case
             when outcome <> 'open' then coalesce(settling_time_ms, finish_time_ms, closing_time_ms)
         end as settled_time_ms,
         not is_usage_invalid and input_tokens is not null and output_tokens is not null as is_usage_known
-    from judged
+    from judged as j
+    left join metered as m using (session_id, usage_line)
 )
 
 select
@@ -279,6 +310,10 @@ select
     case when message_line is not null then message_seq end as message_seq,
     -- Line of the log the call starts at: its first row, or the trace that proves it.
     first_line,
+    -- Line of its last row.
+    last_line,
+    -- Line whose usage counts; NULL without one.
+    usage_line,
     -- Start of the request, Unix ms.
     start_time_ms,
     -- Time of the first delta that is not empty, Unix ms.
@@ -309,5 +344,11 @@ select
         when is_usage_known then usage_place
         when usage_place is null then 'none'
         else 'invalid'
-    end as usage_source
+    end as usage_source,
+    -- The meter of the harness counted it up to 0.1.1: the last usage of each step.
+    is_counted_by_old_meter,
+    -- The meter of the harness counts it since 0.1.2: the last usage of each step, anew from each retry that started.
+    is_counted_by_new_meter,
+    -- Tokens the model's window holds, as the last `request/context` before the call advertises; NULL where it doesn't.
+    context_window
 from timed

@@ -1,27 +1,26 @@
 -- One row per session: where it hangs in the tree of subagents.
 -- grain: session_id
 
-with recursive climbed as (
-    select
-        session_id,
-        session_id as ancestor_id,
-        [session_id] as seen
-    from staging.sessions
+with roots as (
+    select session_id, arg_max(ancestor_id, distance) as root_session_id
+    from intermediate.trees
+    group by all
+),
 
-    union all
-
-    select c.session_id, p.session_id, list_append(c.seen, p.session_id)
-    from climbed as c
-    inner join staging.sessions as s on c.ancestor_id = s.session_id
-    inner join staging.sessions as p on s.parent_session_id = p.session_id
-    where s.origin = 'subagent'
-        and not list_contains(c.seen, p.session_id)
+-- A session that works for one above which it stands itself.
+circles as (
+    select t.session_id
+    from intermediate.trees as t
+    inner join staging.sessions as a on t.ancestor_id = a.session_id
+    where a.origin = 'subagent'
+        and a.parent_session_id = t.session_id
 )
 
 select
     -- The session.
     session_id,
     -- The session its tree of subagents starts from; itself where it is no subagent or its parent is not in the lake.
-    arg_max(ancestor_id, len(seen)) as root_session_id
-from climbed
-group by all
+    root_session_id,
+    -- Its parents lead back to itself.
+    session_id in (select session_id from circles) as is_in_circle
+from roots

@@ -12,6 +12,10 @@ select
     min(seq) filter (where type = 'step/start') as start_seq,
     -- Sequence number of its `step/end`.
     max(seq) filter (where type = 'step/end') as end_seq,
+    -- Time of its `step/start`, Unix ms.
+    arg_min(time_ms, seq) filter (where type = 'step/start') as start_time_ms,
+    -- Time of its `step/end`, Unix ms.
+    arg_max(time_ms, seq) filter (where type = 'step/end') as end_time_ms,
     -- Retries announced in it.
     count_if(type = 'llm/retry')::bigint as retry_count
 from intermediate.boundaries

@@ -39,6 +39,26 @@ current_events as (
     where e.type in ('turn/start', 'turn/end')
 ),
 
+-- A migration ends a turn that the harness left open when it started the next one; nothing crashed there.
+made_by_migration as (
+    select n.session_id, n.turn
+    from intermediate.boundaries as n
+    inner join intermediate.boundaries as s
+        on n.session_id = s.session_id
+        and n.branch = s.branch
+        and n.seq + 1 = s.seq
+        and s.type = 'turn/start'
+    inner join staging.events as i
+        on n.session_id = i.session_id
+        and n.branch = i.branch
+        and n.seq - 1 = i.seq
+        and i.type = 'agent/inbox/spliced'
+        and i.label = 'next-turn'
+    where n.is_current
+        and n.type = 'turn/end'
+        and n.turn is not null
+),
+
 last_restarts as (
     select session_id, max(seq) as restart_seq
     from intermediate.boundaries
@@ -79,8 +99,10 @@ select
     -- It has none and never will: the session went on without it.
     t.end_seq is null and coalesce(r.restart_seq > coalesce(t.start_seq, t.last_bracket_seq), false) as is_abandoned,
     -- Its `turn/end` was written by the harness after a crash or a fork.
-    coalesce(e.reason_kind in ('interrupted', 'forked'), false) as is_repaired
+    coalesce(e.reason_kind in ('interrupted', 'forked'), false)
+    and not (e.reason_kind = 'interrupted' and m.turn is not null) as is_repaired
 from own_turns as t
 left join current_events as s on t.session_id = s.session_id and t.start_seq = s.seq
 left join current_events as e on t.session_id = e.session_id and t.end_seq = e.seq
 left join last_restarts as r on t.session_id = r.session_id
+left join made_by_migration as m on t.session_id = m.session_id and t.turn = m.turn

@@ -2,13 +2,47 @@
 -- grain: log_id?, ordinal
 -- check: severity in ('error', 'warning', 'advisory')
 
+with found as (
+    select
+        session_id,
+        log_id,
+        ordinal,
+        code,
+        severity,
+        branch,
+        seq,
+        line,
+        byte_offset,
+        detail,
+        excerpt
+    from staging.findings
+
+    union all
+
+    select
+        s.session_id,
+        s.log_id,
+        null,
+        'lineage_cycle',
+        'warning',
+        null,
+        null,
+        null,
+        null,
+        'the sessions above it lead back to itself',
+        null
+    from intermediate.lineage as l
+    inner join staging.sessions as s using (session_id)
+    where l.is_in_circle
+)
+
 select
     -- Session the log holds; NULL where no log could be made out.
     f.session_id,
     -- Log it is about; NULL where no log could be made out.
     f.log_id,
     -- Position of the finding among those of its log, from 1.
-    f.ordinal,
+    row_number() over (partition by f.log_id order by f.ordinal nulls last) as ordinal,
     -- Source the log was found under.
     l.source,
     -- Path of the log below its source.
@@ -29,5 +63,5 @@ select
     f.detail,
     -- Start of the line, at most 200 characters.
     f.excerpt
-from staging.findings as f
+from found as f
 left join staging.logs as l using (log_id)

@@ -1,5 +1,8 @@
 -- One row per session: its own work, without what it inherited from a parent.
 -- grain: session_id
+-- check: (inexact_reason is null) = is_exact
+-- check: unknown_usage_attempt_count + unpriced_attempt_count <= attempt_count
+-- check: tree_session_count >= 1
 
 with turn_sums as (
     select session_id, count(*) as turn_count
@@ -14,8 +17,8 @@ step_sums as (
 ),
 
 tool_sums as (
-    select session_id, sum(call_count)::bigint as tool_call_count
-    from intermediate.called_tools
+    select session_id, sum(tool_call_count)::bigint as tool_call_count
+    from intermediate.tool_turn_sums
     group by all
 ),
 
@@ -29,8 +32,29 @@ attempt_sums as (
         sum(cache_write_tokens)::bigint as cache_write_tokens,
         sum(reasoning_tokens)::bigint as reasoning_tokens,
         sum(total_tokens)::bigint as total_tokens,
-        count_if(total_tokens is null)::bigint as unknown_usage_attempt_count
-    from intermediate.attempts
+        sum(cost)::decimal(38, 12) as cost,
+        count_if(total_tokens is null)::bigint as unknown_usage_attempt_count,
+        count_if(total_tokens is not null and cost is null)::bigint as unpriced_attempt_count
+    from marts.attempts
+    group by all
+),
+
+tree_sums as (
+    select
+        t.ancestor_id as session_id,
+        count(*) as session_count,
+        sum(a.attempt_count)::bigint as attempt_count,
+        sum(a.input_tokens)::bigint as input_tokens,
+        sum(a.output_tokens)::bigint as output_tokens,
+        sum(a.cache_read_tokens)::bigint as cache_read_tokens,
+        sum(a.cache_write_tokens)::bigint as cache_write_tokens,
+        sum(a.reasoning_tokens)::bigint as reasoning_tokens,
+        sum(a.total_tokens)::bigint as total_tokens,
+        sum(a.cost)::decimal(38, 12) as cost,
+        sum(a.unknown_usage_attempt_count)::bigint as unknown_usage_attempt_count,
+        sum(a.unpriced_attempt_count)::bigint as unpriced_attempt_count
+    from intermediate.trees as t
+    left join attempt_sums as a using (session_id)
     group by all
 ),
 
@@ -44,6 +68,26 @@ own_events as (
     anti join intermediate.overridden_events using (session_id, branch, seq)
     where not is_inherited
         and type in ('user/message', 'session/title')
+    group by all
+),
+
+-- What SQL can't follow: a replacement of nothing that is there, images that are taken out of a message.
+unfollowed as (
+    select f.session_id, 'replacement' as reason
+    from staging.findings as f
+    semi join staging.sessions using (log_id)
+    where f.code = 'INV-06'
+
+    union
+
+    select session_id, 'image_offload'
+    from staging.events
+    where type = 'image/offload'
+),
+
+inexact as (
+    select session_id, max(reason) as reason
+    from unfollowed
     group by all
 )
 
@@ -66,12 +110,13 @@ select
     s.agent_preset,
     -- What the harness would do with the log: clean, removable_tail, refused.
     s.verdict,
-    -- Messages can be derived exactly as the harness would.
-    s.verdict <> 'refused' and not coalesce(s.has_unknown_required_type, false) as is_exact,
-    -- Why they can't.
+    -- The tables hold its messages exactly as the harness derives them.
+    s.verdict <> 'refused' and not coalesce(s.has_unknown_required_type, false) and i.reason is null as is_exact,
+    -- Why they don't: why the log is refused, unknown_type, replacement (of nothing that is there), image_offload.
     case
-        when s.verdict = 'refused' then s.verdict_reason
+        when s.verdict = 'refused' then coalesce(s.verdict_reason, 'refused')
         when s.has_unknown_required_type then 'unknown_type'
+        else i.reason
     end as inexact_reason,
     -- Time it was created, by its header.
     s.created_at,
@@ -88,11 +133,11 @@ select
     -- How many subagents stand above it.
     s.delegation_depth,
     -- Leading events copied from the parent.
-    s.inherited_event_count,
+    coalesce(s.inherited_event_count, 0) as inherited_event_count,
     -- Those events, where the parent is not in the lake: work that no total holds.
     case
-        when s.parent_session_id not in (select session_id from staging.sessions) then s.inherited_event_count
-        else 0
+        when coalesce(s.parent_session_id in (select session_id from staging.sessions), false) then 0
+        else coalesce(s.inherited_event_count, 0)
     end as orphan_prefix_event_count,
     -- Events of the whole log, chunks expanded.
     s.event_count,
@@ -120,10 +165,34 @@ select
     rolled_up(a.attempt_count, a.reasoning_tokens) as reasoning_tokens,
     -- Input, output and cache buckets.
     rolled_up(a.attempt_count, a.total_tokens) as total_tokens,
-    -- Attempts whose usage is not known: the token columns lack them.
+    -- What they cost, in the currency of the lake; NULL where no price is known.
+    case when coalesce(a.attempt_count, 0) = 0 then 0 else a.cost end::decimal(38, 12) as cost,
+    -- Attempts whose usage is not known: tokens and cost lack them.
     coalesce(a.unknown_usage_attempt_count, 0) as unknown_usage_attempt_count,
+    -- Attempts of known usage without a price: cost lacks them.
+    coalesce(a.unpriced_attempt_count, 0) as unpriced_attempt_count,
     -- Last title of its own.
-    e.title
+    e.title,
+    -- Sessions of its tree: itself and the subagents below it, at any depth.
+    r.session_count as tree_session_count,
+    -- Uncached prompt tokens in its tree.
+    rolled_up(r.attempt_count, r.input_tokens) as tree_input_tokens,
+    -- Generated tokens, reasoning included in its tree.
+    rolled_up(r.attempt_count, r.output_tokens) as tree_output_tokens,
+    -- Prompt tokens served from the cache in its tree.
+    rolled_up(r.attempt_count, r.cache_read_tokens) as tree_cache_read_tokens,
+    -- Prompt tokens written to the cache in its tree.
+    rolled_up(r.attempt_count, r.cache_write_tokens) as tree_cache_write_tokens,
+    -- Reasoning tokens, a part of output_tokens in its tree.
+    rolled_up(r.attempt_count, r.reasoning_tokens) as tree_reasoning_tokens,
+    -- Input, output and cache buckets in its tree.
+    rolled_up(r.attempt_count, r.total_tokens) as tree_total_tokens,
+    -- What they cost in its tree, in the currency of the lake; NULL where no price is known.
+    case when coalesce(r.attempt_count, 0) = 0 then 0 else r.cost end::decimal(38, 12) as tree_cost,
+    -- Attempts whose usage is not known in its tree: tokens and cost lack them.
+    coalesce(r.unknown_usage_attempt_count, 0) as tree_unknown_usage_attempt_count,
+    -- Attempts of known usage without a price in its tree: cost lacks them.
+    coalesce(r.unpriced_attempt_count, 0) as tree_unpriced_attempt_count
 from staging.sessions as s
 left join intermediate.projects as p using (session_id)
 left join intermediate.lineage as l using (session_id)
@@ -131,4 +200,6 @@ left join turn_sums as t using (session_id)
 left join step_sums as st using (session_id)
 left join tool_sums as c using (session_id)
 left join attempt_sums as a using (session_id)
+left join tree_sums as r using (session_id)
 left join own_events as e using (session_id)
+left join inexact as i using (session_id)

@@ -2,16 +2,12 @@
 -- grain: session_id, turn
 -- check: is_dangling = (ended_at is null and end_seq is null)
 -- check: (last_phase is null) = (state in ('completed', 'max-tokens'))
+-- check: unknown_usage_attempt_count + unpriced_attempt_count <= attempt_count
+-- check: not is_empty or step_count = 0
 
 with step_sums as (
     select session_id, turn, count(*) as step_count, sum(retry_count)::bigint as retry_count
     from intermediate.steps
-    group by all
-),
-
-tool_sums as (
-    select session_id, turn, sum(call_count)::bigint as tool_call_count
-    from intermediate.called_tools
     group by all
 ),
 
@@ -28,9 +24,11 @@ attempt_sums as (
         sum(cache_write_tokens)::bigint as cache_write_tokens,
         sum(reasoning_tokens)::bigint as reasoning_tokens,
         sum(total_tokens)::bigint as total_tokens,
+        sum(cost)::decimal(38, 12) as cost,
         count_if(total_tokens is null)::bigint as unknown_usage_attempt_count,
+        count_if(total_tokens is not null and cost is null)::bigint as unpriced_attempt_count,
         count_if(is_empty_max_tokens)::bigint as empty_max_tokens_count
-    from intermediate.attempts
+    from marts.attempts
     group by all
 )
 
@@ -53,6 +51,10 @@ select
     b.error_status,
     -- Request id of that failure.
     b.error_request_id,
+    -- Time the first message it took from the inbox was put there; NULL where the log does not tell.
+    instant(q.queued_time_ms) as queued_at,
+    -- From then to its start, ms; negative where the clock was set back.
+    b.start_time_ms - q.queued_time_ms as queue_ms,
     -- Time of its `turn/start`.
     instant(b.start_time_ms) as started_at,
     -- Time of its `turn/end`; NULL when dangling.
@@ -67,6 +69,10 @@ select
     coalesce(s.retry_count, 0) as retry_count,
     -- Tool calls, nested ones left out.
     coalesce(t.tool_call_count, 0) as tool_call_count,
+    -- Those whose tool reported an error.
+    coalesce(t.failed_tool_call_count, 0) as failed_tool_call_count,
+    -- Time in which at least one of its tool calls was running, ms; NULL where none tells.
+    case when t.turn is null then 0 else t.tool_wall_ms end as tool_wall_ms,
     -- It has no step.
     s.step_count is null as is_empty,
     -- It has no `turn/end`.
@@ -77,9 +83,9 @@ select
     b.is_repaired,
     -- What it was doing last: claim, request, streaming, tools or stopping; NULL when completed or max-tokens.
     p.last_phase,
-    -- Provider of its last attempt.
+    -- Provider of its last attempt; NULL when unknown or without one.
     a.provider,
-    -- Model of its last attempt.
+    -- Model of its last attempt; NULL when unknown or without one.
     a.model,
     -- Uncached prompt tokens.
     rolled_up(a.attempt_count, a.input_tokens) as input_tokens,
@@ -93,8 +99,12 @@ select
     rolled_up(a.attempt_count, a.reasoning_tokens) as reasoning_tokens,
     -- Input, output and cache buckets.
     rolled_up(a.attempt_count, a.total_tokens) as total_tokens,
-    -- Attempts whose usage is not known: the token columns lack them.
+    -- What they cost, in the currency of the lake; NULL where no price is known.
+    case when coalesce(a.attempt_count, 0) = 0 then 0 else a.cost end::decimal(38, 12) as cost,
+    -- Attempts whose usage is not known: tokens and cost lack them.
     coalesce(a.unknown_usage_attempt_count, 0) as unknown_usage_attempt_count,
+    -- Attempts of known usage without a price: cost lacks them.
+    coalesce(a.unpriced_attempt_count, 0) as unpriced_attempt_count,
     -- Attempts that hit the output limit with an empty message.
     coalesce(a.empty_max_tokens_count, 0) as empty_max_tokens_count,
     -- Sequence number of its `turn/start`; NULL where that line is lost.
@@ -103,6 +113,7 @@ select
     b.end_seq
 from intermediate.turn_bounds as b
 left join step_sums as s using (session_id, turn)
-left join tool_sums as t using (session_id, turn)
+left join intermediate.tool_turn_sums as t using (session_id, turn)
 left join attempt_sums as a using (session_id, turn)
 left join intermediate.turn_phases as p using (session_id, turn)
+left join intermediate.inbox_claims as q using (session_id, turn)

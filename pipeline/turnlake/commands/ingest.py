@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from turnlake.commands.options import whole_number
+
 HELP = "read logs into Parquet event tables"
 EXAMPLE = "turnlake ingest ~/.dsh/sessions laptop=/mnt/laptop/.dsh/sessions"
 
@@ -18,8 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: $DSH_HOME/sessions, else ~/.dsh/sessions)",
     )
     parser.add_argument("--full", action="store_true", help="read every log again, as every run does for now")
-    parser.add_argument("--workers", type=int, metavar="N", help="processes that read logs (default: one a processor)")
-    parser.add_argument("--max-line", type=int, metavar="BYTES", help="longest line that is read (default: 256000000)")
+    parser.add_argument("--workers", type=whole_number, metavar="N", help="processes that read logs (default: one a processor)")
+    parser.add_argument("--max-line", type=whole_number, metavar="BYTES", help="longest line that is read (default: 256000000)")
     parser.add_argument("--no-wait", action="store_true", help="exit with 2 when another build runs on the lake")
 
 

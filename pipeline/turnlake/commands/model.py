@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from pathlib import Path
 
 HELP = "build the SQL models, check them, publish them whole or not at all"
 EXAMPLE = "turnlake model --lake data/lake --memory 500MB --threads 2"
@@ -11,8 +12,22 @@ EXAMPLE = "turnlake model --lake data/lake --memory 500MB --threads 2"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what only this command takes."""
+    add_prices(parser)
     add_limits(parser)
     parser.add_argument("--no-wait", action="store_true", help="exit with 2 if another build of the lake is running")
+
+
+def add_prices(parser: argparse.ArgumentParser) -> None:
+    """Adds what decides about money, for every command that prices something."""
+    parser.add_argument(
+        "--prices",
+        metavar="FILE",
+        type=Path,
+        help="price cards that come before the built-in ones (default: $TURNLAKE_PRICES, else prices.csv of the lake)",
+    )
+    parser.add_argument(
+        "--currency", metavar="CODE", type=_currency, default="USD", help="currency of all costs (default: USD)"
+    )
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +42,7 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Builds and publishes. Raises LakeError without a lake, ModelError where a model or a check fails."""
-    from turnlake.commands.steps import building, current_state, publish_models
+    from turnlake.commands.steps import building, current_state, prices_of, publish_models
     from turnlake.console import note, print_json, print_table
     from turnlake.errors import LakeError
     from turnlake.parquet.state import Lake
@@ -37,14 +52,22 @@ def run(args: argparse.Namespace) -> int:
         raise LakeError(
             f"there is no lake at {args.lake.absolute()}: run `turnlake build` first, or name one by --lake"
         )
+    prices = prices_of(args)
     with building(args) as (lake, work):
-        result = publish_models(lake, current_state(lake), work, args)
+        result = publish_models(lake, current_state(lake), work, args, prices)
     if args.json:
         print_json({"rows": result.rows, "check_count": result.check_count})
         return 0
     print_table(("table", "rows"), [(name, count) for name, count in result.rows.items() if name.startswith("marts.")])
     note(f"{len(result.rows)} tables built, {result.check_count} checks held", quiet=args.quiet)
     return 0
+
+
+def _currency(text: str) -> str:
+    """A code such as USD. Raises ArgumentTypeError for anything else."""
+    if not re.fullmatch(r"[A-Z]{3}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no currency code such as USD or CNY")
+    return text
 
 
 def _size(text: str) -> str:

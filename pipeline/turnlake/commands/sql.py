@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -53,10 +54,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def print_script(lake_path: Path) -> None:
-    """Prints the build of the current state as SQL. Raises LakeError where nothing was read yet."""
+    """Prints the build of the current state as SQL, priced as the database is. Raises LakeError without a lake."""
     from turnlake.errors import LakeError
     from turnlake.models.script import build_script
     from turnlake.parquet.state import Lake
+    from turnlake.prices.prices import CURRENCY, load_prices, override_file
 
     lake = Lake(lake_path)
     state = None if lake.check_format() == "new" else lake.current()
@@ -64,7 +66,10 @@ def print_script(lake_path: Path) -> None:
         raise LakeError(
             f"there is no lake at {lake_path.absolute()}: run `turnlake ingest` first, or name one by --lake"
         )
-    sys.stdout.writelines(build_script(state.raw_files()))
+    published = lake.published()
+    currency = published.inputs.get("currency", CURRENCY) if published else CURRENCY
+    prices = load_prices(override_file(lake_path, None, os.environ), currency)
+    sys.stdout.writelines(build_script(state.raw_files(), prices))
 
 
 def answer(db: DuckDBPyConnection, query: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:

@@ -21,6 +21,7 @@ from turnlake.parquet.engine import default_workers
 from turnlake.parquet.ingest import Ingested, Options, ingest
 from turnlake.parquet.loads import Load, LogRead, append_load
 from turnlake.parquet.state import Lake, State
+from turnlake.prices.prices import Prices, load_prices, override_file
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class IngestRun:
     def is_partial(self) -> bool:
         """Whether a log was refused, torn, or has lines that gave no row."""
         return any(
-            log["verdict"] != "clean" or log.get("is_torn") or log.get("unread_line_count") for log in self.ingested.logs
+            log["verdict"] != "clean" or log.get("is_torn") or log.get("unread_line_count")
+            for log in self.ingested.logs
         )
 
 
@@ -63,8 +65,6 @@ def sources_of(args: argparse.Namespace) -> list[Source]:
 
 def ingest_logs(lake: Lake, work: Path, args: argparse.Namespace) -> IngestRun:
     """Ingest all sources into a new state of the lake, and note the run in its loads."""
-    if args.workers is not None and args.workers < 1:
-        raise UsageError(f"--workers {args.workers}: name one process or more")
     started_at = _now()
     discovery = find_logs(sources_of(args))
     options = Options(args.workers or default_workers(), args.max_line or MAX_LINE)
@@ -83,13 +83,19 @@ def ingest_logs(lake: Lake, work: Path, args: argparse.Namespace) -> IngestRun:
     return IngestRun(state, ingested, counts)
 
 
-def publish_models(lake: Lake, state: State, work: Path, args: argparse.Namespace) -> Any:
-    """Build the database of a state and publish it; what was built."""
+def prices_of(args: argparse.Namespace) -> Prices:
+    """The price cards the options ask for. UsageError where a file of them can't be used."""
+    return load_prices(override_file(args.lake, args.prices, os.environ), args.currency)
+
+
+def publish_models(lake: Lake, state: State, work: Path, args: argparse.Namespace, prices: Prices | None = None) -> Any:
+    """Build the database of a state, priced by these cards or the built-in ones, and publish it; what was built."""
     from turnlake.models.build import build_database
 
+    prices = prices or load_prices()
     database = work / "turnlake.duckdb"
-    result = build_database(state.raw_files(), database, memory=args.memory, threads=args.threads)
-    lake.publish(state, database)
+    result = build_database(state.raw_files(), database, prices=prices, memory=args.memory, threads=args.threads)
+    lake.publish(state, database, prices.inputs)
     return result
 
 

@@ -26,6 +26,8 @@ class Fault(NamedTuple):
 def envelope_faults(event: Object, version: int) -> Iterator[Fault]:
     """Faults of the members every event has."""
     is_tail = version >= 2
+    if "/" not in event["type"]:
+        yield Fault("INV-03", "with a type that has no slash", is_tail)
     if missing := REQUIRED - event.keys():
         yield Fault("INV-03", f"without {sorted(missing)[0]}", is_tail)
     if unexpected := event.keys() - KEYS:
@@ -47,7 +49,7 @@ def surface_faults(event: Object, sources: Ranges | None, version: int, is_known
         if ("surfaceOp" in event or "sourceEventSeqs" in event) and not (version >= 3 and not is_known):
             yield Fault("INV-05", "log-only event with surfaceOp or sourceEventSeqs", is_tail)
         return
-    if op != "append" and not _is_replace(op, version):
+    if op != "append" and not is_replace(op, version):
         yield Fault("INV-05", "surface event without a legal surfaceOp", is_tail)
     if sources is None:
         return
@@ -59,7 +61,8 @@ def surface_faults(event: Object, sources: Ranges | None, version: int, is_known
         yield Fault("INV-07", f"sourceEventSeqs {fault}", is_tail)
 
 
-def _is_replace(op: Any, version: int) -> bool:
+def is_replace(op: Any, version: int) -> bool:
+    """Whether op is a replace operation of that version."""
     if not isinstance(op, dict) or op.get("op") != "replace":
         return False
     keys = _REPLACE_KEYS[version >= 3]
@@ -67,22 +70,54 @@ def _is_replace(op: Any, version: int) -> bool:
 
 
 def payload_faults(event: Object, version: int) -> Iterator[Fault]:
-    """Faults of a few payloads that the harness checks whatever else it does (spec 2.3, 6.4)."""
+    """Faults of the few payloads that the harness looks at by themselves."""
+    yield from faults_anywhere(event, version)
     kind, data = event["type"], event.get("data")
+    header = data.get("header") if kind == "request/header" and isinstance(data, dict) else None
+    if version >= 3 and isinstance(header, dict) and (header.get("tools") == [] or header.get("adapterDefaults") == {}):
+        yield Fault("INV-31", "with empty tools or adapterDefaults", True)
+    if kind in ("assistant/message", "assistant/attempt") and version >= 2 and isinstance(data, dict) and "stream" not in data:
+        yield Fault("INV-26", "without a stream", False)
+
+
+def faults_anywhere(event: Object, version: int) -> Iterator[Fault]:
+    """What refuses the log wherever it stands, in a tail too (spec 2.3)."""
+    kind, data = event["type"], event.get("data")
+    if kind == "turn/end" and version < 2 and not _is_turn_end(data):
+        yield Fault("INV-03", "without turn or reason", False)
+    if kind in ("tool/code-dispatch", "tool/code-dispatch-start") and version >= 3 and "ignorable" not in event:
+        yield Fault("INV-04", "of a type that v3 has renamed", False, "retired_syntax")
     if not isinstance(data, dict):
         return
-    if kind == "turn/end" and version < 2 and not _is_turn_end(data):
-        yield Fault("INV-03", "turn/end without turn or reason", False)
-    if kind == "request/header" and version >= 3 and isinstance(data.get("header"), dict):
-        header = data["header"]
-        if "system" in header:
-            yield Fault("INV-31", "request/header with a system prompt", False, "retired_syntax")
-        if header.get("tools") == [] or header.get("adapterDefaults") == {}:
-            yield Fault("INV-31", "request/header with empty tools or adapterDefaults", True)
-    if kind in ("assistant/message", "assistant/attempt") and version >= 2 and "stream" not in data:
-        yield Fault("INV-26", f"{kind} without a stream", False)
+    if kind == "request/header":
+        yield from _header_faults(data, version)
+    if version >= 4 and kind in SURFACE_TYPES[4]:
+        message = data if kind == "user/message" else data.get("message")
+        yield from _retired_in_message(message if isinstance(message, dict) else {})
 
 
-def _is_turn_end(data: Object) -> bool:
+def _header_faults(data: Object, version: int) -> Iterator[Fault]:
+    header = data.get("header")
+    config = header.get("config") if isinstance(header, dict) else None
+    if not isinstance(config, dict) or not is_text(config.get("provider")) or not is_text(config.get("model")):
+        yield Fault("INV-03", "without provider or model", False, "invalid_payload")
+    if version < 2 and data.get("reason") == "fallback":
+        yield Fault("INV-29", "with reason fallback", False, "unsupported_legacy")
+    if version >= 3 and isinstance(header, dict) and "system" in header:
+        yield Fault("INV-31", "with a system prompt", False, "retired_syntax")
+
+
+def _retired_in_message(message: Object) -> Iterator[Fault]:
+    source, content = message.get("source"), message.get("content")
+    if isinstance(source, dict) and source.get("kind") == "plugin":
+        yield Fault("INV-45", "with a message source of kind plugin", False, "retired_syntax")
+    blocks = content if isinstance(content, list) else []
+    if any(isinstance(block, dict) and block.get("type") == "tool-result" for block in blocks):
+        yield Fault("INV-24", "with a tool-result block", False, "retired_syntax")
+
+
+def _is_turn_end(data: Any) -> bool:
+    if not isinstance(data, dict) or not is_int(data.get("turn")):
+        return False
     reason = data.get("reason")
-    return is_int(data.get("turn")) and isinstance(reason, dict) and is_text(reason.get("kind"))
+    return isinstance(reason, dict) and is_text(reason.get("kind"))

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Generator, Iterator
 from typing import Any, NamedTuple
 
 import orjson
 
 from turnlake.events.runs import Run
-from turnlake.events.sources import Ranges, expand, pairs
+from turnlake.events.sources import Ranges, pairs
 from turnlake.events.values import Object, is_count, is_text
 from turnlake.events.vocabulary import MESSAGE_ROLES, SURFACE_TYPES, tool_result_role
 from turnlake.findings import Severity
@@ -31,10 +33,11 @@ class Breach(NamedTuple):
 
 
 # SHA-256 of the fixed texts of synthetic results for calls that never started (spec 2.4).
-NOT_STARTED_TEXTS = {
-    "interrupted-tool-result-": "613f8e88c4324029a758e388a77c9082e93d36d39ad23d5f76c5529fe7b0b42f",
-    "forked-tool-result-": "c11f77294d1c5da06c123f963e28ac20b6db83808d6da4908ca9aee695046eea",
-}
+# Start of the message's id, first format version that has it, digest.
+NOT_STARTED = (
+    ("interrupted-tool-result-", 0, "613f8e88c4324029a758e388a77c9082e93d36d39ad23d5f76c5529fe7b0b42f"),
+    ("forked-tool-result-", 4, "c11f77294d1c5da06c123f963e28ac20b6db83808d6da4908ca9aee695046eea"),
+)
 STEP_SCOPED = frozenset(
     ("assistant/message", "assistant/attempt", "system/message", "developer/message", "tool/call", "tool/result")
 )
@@ -56,6 +59,10 @@ class Invariants:
         self._slots = Slots()
         self._results: dict[int, bytes] = {}
         self._has_head = False
+        # How often each request header, by seq, defines each tool (v4).
+        self._tools: dict[int, Counter[str]] = {}
+        # The range that each open compaction says it shadows, by its id.
+        self._shadowed: dict[str, Any] = {}
 
     def note_chunks(self, seq: int, run: Run, count: int) -> Breach | None:
         """What a run of count chunks of v0 or v1 breaks whose first chunk has that seq."""
@@ -77,7 +84,9 @@ class Invariants:
             elif kind == "tool/call":
                 yield from self._calls.start(event["seq"], data)
             elif kind == "request/header":
-                yield from self._request_header(data)
+                yield from self._request_header(event["seq"], data)
+            elif kind == "compaction/summary":
+                self._shadowed[str(data.get("compactionId"))] = data.get("shadowedSeqs")
         if kind in self._surface_types and isinstance(data, dict):
             yield from self._message(kind, event, sources)
             yield from self._fold(kind, event, sources)
@@ -87,9 +96,14 @@ class Invariants:
         if kind == "tool/result" and op != "append":
             if self._open_turn is None:
                 yield Breach("INV-15", "warning", "a tool result is replaced outside a turn")
-        elif data.get("turn") != self._open_turn or data.get("step") != self._open_step:
+        elif not self._is_open(data):
             where = f"turn {data.get('turn')}, step {data.get('step')}"
             yield Breach("INV-14", "error", f"{kind} names {where}, open is {self._open_turn}, {self._open_step}")
+
+    def _is_open(self, data: Object) -> bool:
+        """Whether data names the open turn and step; true and 1 are not the same."""
+        turn, step = data.get("turn"), data.get("step")
+        return is_count(turn) and is_count(step) and turn == self._open_turn and step == self._open_step
 
     def _turn_start(self, data: Object) -> Iterator[Breach]:
         turn = data.get("turn")
@@ -97,17 +111,16 @@ class Invariants:
             yield Breach("INV-10", "error", f"turn {turn} starts while turn {self._open_turn} is open")
         elif self._open_turn is not None:
             yield Breach("INV-10", "advisory", f"turn {self._open_turn} has no end; turn {turn} was claimed after it")
-        if turn != self._last_turn + 1:
+        if not is_count(turn) or turn != self._last_turn + 1:
             yield Breach("INV-11", "error", f"turn {turn} follows turn {self._last_turn}")
-        self._open_turn = turn
-        self._last_turn = turn if is_count(turn) else self._last_turn + 1
+        self._open_turn = self._last_turn = int(turn) if is_count(turn) else self._last_turn + 1
         self._open_step, self._last_step = None, 0
         self._leave_step()
 
     def _turn_end(self, data: Object) -> Iterator[Breach]:
         if self._open_step is not None:
             yield Breach("INV-13", "error", f"turn {data.get('turn')} ends while step {self._open_step} is open")
-        if data.get("turn") != self._open_turn:
+        if self._open_turn is None or not is_count(data.get("turn")) or data["turn"] != self._open_turn:
             yield Breach("INV-10", "error", f"turn {data.get('turn')} ends, open is {self._open_turn}")
         self._open_turn = self._open_step = None
         self._leave_step()
@@ -117,14 +130,13 @@ class Invariants:
         if turn != self._open_turn or self._open_turn is None or self._open_step is not None:
             here = f"{self._open_turn}, {self._open_step}"
             yield Breach("INV-12", "error", f"step {step} of turn {turn} starts, open is {here}")
-        if step != self._last_step + 1:
+        if not is_count(step) or step != self._last_step + 1:
             yield Breach("INV-12", "error", f"step {step} follows step {self._last_step}")
-        self._open_step = step
-        self._last_step = step if is_count(step) else self._last_step + 1
+        self._open_step = self._last_step = int(step) if is_count(step) else self._last_step + 1
         self._leave_step()
 
     def _step_end(self, data: Object) -> Iterator[Breach]:
-        if data.get("turn") != self._open_turn or data.get("step") != self._open_step or self._open_step is None:
+        if not self._is_open(data):
             here = f"{self._open_turn}, {self._open_step}"
             yield Breach("INV-12", "error", f"step {data.get('step')} of turn {data.get('turn')} ends, open is {here}")
         for call_id in self._calls.unresolved():
@@ -140,13 +152,11 @@ class Invariants:
         self._calls.clear()
         self._slots.clear()
 
-    def _request_header(self, data: Object) -> Iterator[Breach]:
+    def _request_header(self, seq: int, data: Object) -> Iterator[Breach]:
         header = data.get("header")
-        config = header.get("config") if isinstance(header, dict) else None
-        if not isinstance(config, dict) or not is_text(config.get("provider")) or not is_text(config.get("model")):
-            yield Breach("INV-03", "error", "request/header without provider or model", "invalid_payload")
-        if self.version < 2 and data.get("reason") == "fallback":
-            yield Breach("INV-29", "error", "request/header with reason fallback", "unsupported_legacy")
+        tools = header.get("tools") if self.version >= 4 and isinstance(header, dict) else None
+        if isinstance(tools, list):
+            self._tools[seq] = Counter(str(tool.get("name")) for tool in tools if isinstance(tool, dict))
         if self._open_turn is None:
             yield Breach("INV-29", "warning", "request/header outside a turn")
 
@@ -160,14 +170,23 @@ class Invariants:
         role = MESSAGE_ROLES.get(kind) or tool_result_role(self.version)
         if message.get("role") != role:
             yield Breach("INV-24", "error", f"{kind} with a message of role {message.get('role')!r}", "invalid_payload")
-        source = message.get("source")
-        if self.version >= 4 and isinstance(source, dict) and source.get("kind") == "plugin":
-            yield Breach("INV-45", "error", "message source of kind plugin", "retired_syntax")
         if kind == "assistant/message":
             self._calls.advertise(message)
             yield from self._slots.settle(sources) if self.version < 2 else ()
         elif kind == "tool/result":
             yield from self._calls.result(event, message, sources)
+        elif kind == "developer/message":
+            yield from self._additions(data, message)
+
+    def _additions(self, data: Object, message: Object) -> Iterator[Breach]:
+        """headerSeq of a developer message: there exactly with additions, and it defines each added tool once."""
+        content = message.get("content")
+        blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+        added = [str(block.get("toolName")) for block in blocks if block.get("type") == "tool-addition"]
+        header_seq = data.get("headerSeq")
+        defined = self._tools.get(header_seq, Counter()) if is_count(header_seq) else Counter()
+        if bool(added) != ("headerSeq" in data) or any(defined[name] != 1 for name in added):
+            yield Breach("INV-33", "error", "the header it names does not define each added tool exactly once")
 
     def _fold(self, kind: str, event: Object, sources: Ranges | None) -> Iterator[Breach]:
         """One step of the surface fold (spec 10.1, 10.4)."""
@@ -193,8 +212,9 @@ class Invariants:
         self, kind: str, event: Object, sources: Ranges | None, span: slice, is_system: bool
     ) -> Iterator[Breach]:
         shadowed = self.surface[span]
-        if not set(shadowed) <= set(expand(sources or [])):
+        if not _cites_all(sources or [], shadowed):
             yield Breach("INV-08", "error", "does not cite every event it replaces")
+        yield from self._checkpoint(event["data"], shadowed)
         if kind == "tool/result":
             before = self._results.get(shadowed[0])
             if len(shadowed) != 1 or before != _all_but_content(event["data"], self.version):
@@ -202,6 +222,14 @@ class Invariants:
         if self._has_head and span.start == 0 and (len(shadowed) != 1 or not is_system):
             yield Breach("INV-32", "error", "replaces the system message at the head")
         self.surface[span] = [event["seq"]]
+
+    def _checkpoint(self, data: Object, shadowed: list[int]) -> Iterator[Breach]:
+        """Whether a compaction's checkpoint replaces just what its summary says."""
+        source = data.get("source")
+        compaction = source.get("compactionId") if isinstance(source, dict) else None
+        if isinstance(compaction, str) and self._shadowed.pop(compaction, shadowed) != shadowed:
+            severity: Severity = "error" if self.version >= 4 else "warning"
+            yield Breach("INV-36", severity, "the checkpoint replaces other events than its summary names")
 
 
 _BRACKETS = {
@@ -228,13 +256,23 @@ def surface_span(surface: list[int], first: Any, last: Any) -> slice | None:
         return None
 
 
+def _cites_all(sources: Ranges, shadowed: list[int]) -> bool:
+    runs = sorted(pairs(sources))
+    firsts = [first for first, _ in runs]
+    places = ((seq, bisect_right(firsts, seq) - 1) for seq in shadowed)
+    return all(place >= 0 and seq <= runs[place][1] for seq, place in places)
+
+
 def _claims_next_turn(data: Any) -> bool:
     return isinstance(data, dict) and data.get("target") == "next-turn" and bool(data.get("inserted"))
 
 
 def _all_but_content(data: Object, version: int) -> bytes:
     """A digest of a tool result's data with the result's content left out."""
-    message = dict(data["message"])
+    message = data.get("message")
+    if not isinstance(message, dict):
+        return b""
+    message = dict(message)
     if version >= 4:
         message["content"] = None
     elif isinstance(message.get("content"), list):
@@ -333,7 +371,8 @@ class Calls:
             return
         call_seq = self._started.pop(str(call_id), None)
         if call_seq is None:
-            if not (str(call_id) in self._advertised and self._is_not_started(event, message, sources)):
+            is_closer = is_error is True and self._is_not_started(event, message, sources)
+            if not self._advertised.pop(str(call_id), None) or not is_closer:
                 yield Breach("INV-18", "error", f"result of call {call_id!r}, which is not open in the step")
         elif sources is not None and sources != [call_seq, call_seq]:
             yield Breach("INV-20", "warning", f"the result of call {call_id!r} cites another event")
@@ -347,8 +386,6 @@ class Calls:
                 yield Breach("INV-24", "error", "tool result without exactly one tool-result block", "invalid_payload")
                 return None, None
             block = content[0]  # type: ignore[index]
-        elif isinstance(content, list) and any(isinstance(b, dict) and b.get("type") == "tool-result" for b in content):
-            yield Breach("INV-24", "error", "tool result that nests a tool-result block", "retired_syntax")
         call_id = block.get("toolCallId")
         if not isinstance(source, dict) or source.get("callId") != call_id:
             yield Breach("INV-22", "error", "tool result whose call ids differ", "invalid_payload")
@@ -365,4 +402,7 @@ class Calls:
         is_text_part = isinstance(parts, list) and len(parts) == 1 and isinstance(parts[0], dict)
         text = parts[0].get("text") if is_text_part else None  # type: ignore[index]
         digest = hashlib.sha256(str(text).encode("utf-8", "surrogatepass")).hexdigest()
-        return any(message["id"].startswith(p) and digest == h for p, h in NOT_STARTED_TEXTS.items())
+        return any(
+            message["id"].startswith(prefix) and digest == expected and self._version >= version
+            for prefix, version, expected in NOT_STARTED
+        )

@@ -45,7 +45,7 @@ class Legacy:
 
     def _data(self, kind: str, data: Object, event: Object) -> Object | None:
         if kind == "user/message":
-            return self._user_message(data, event["seq"])
+            return self._user_message(data, event["seq"], is_wrapped=event["type"] == "steering/message")
         if kind == "assistant/message" and "message" not in data and "content" in data:
             return self._assistant_message(data, event["seq"])
         if kind == "tool/result" and "message" not in data and "callId" in data:
@@ -63,10 +63,10 @@ class Legacy:
     def _message_id(self, seq: int) -> str:
         return f"legacy-message:{self._session_id}:{seq}"
 
-    def _user_message(self, data: Object, seq: int) -> Object | None:
+    def _user_message(self, data: Object, seq: int, *, is_wrapped: bool) -> Object | None:
         """Unwraps a steering message; gives id and role to a message that has neither."""
         message = data.get("message")
-        if isinstance(message, dict) and "content" not in data:
+        if is_wrapped and isinstance(message, dict) and "content" not in data:
             return dict(message)
         if "content" not in data or "id" in data or "role" in data:
             return None

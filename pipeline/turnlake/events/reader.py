@@ -11,17 +11,17 @@ from typing import BinaryIO
 from turnlake.errors import SourceError
 from turnlake.events.header import Header
 from turnlake.events.scan import LogName, Record, Scan
-from turnlake.events.verdict import Verdict
 from turnlake.events.values import Object
+from turnlake.events.verdict import Verdict
 from turnlake.findings import Finding
 from turnlake.logs.container import container_of, open_log
 from turnlake.logs.discover import LogFile, find_logs
-from turnlake.logs.lines import MAX_LINE, LineReader, Overlong
+from turnlake.logs.lines import MAX_LINE, Block, LineReader, Overlong
 from turnlake.logs.source import parse_source
 
 
 class LogPass:
-    """One pass over an opened log: iterate over `records()`, then ask for the verdict."""
+    """One pass over an opened log: iterate over `records()` or `record_blocks()`, then ask for the verdict."""
 
     def __init__(self, log: LogFile, file: BinaryIO, container: str, max_line: int = MAX_LINE) -> None:
         stem = Path(log.folder).name if log.is_canonical and log.folder else Path(log.file_name).stem
@@ -32,18 +32,28 @@ class LogPass:
 
     def records(self) -> Iterator[Record]:
         """Every readable line in order. `verdict` is set when this ends."""
-        feed, scan = self.scan.feed, self.scan
+        for records in self.record_blocks():
+            yield from records
+
+    def record_blocks(self) -> Iterator[list[Record]]:
+        """The records of some MB of lines at a time, perhaps none, so that findings can be taken in between."""
         for block in self.lines.blocks():
-            offset, provisional = block.offset, block.is_provisional
-            for line, data in enumerate(block.lines, block.number):
-                record = feed(line, offset, data, provisional)
-                if record is not None:
-                    yield record
-                elif scan.is_stopped:
-                    self.verdict = scan.finish(self.lines.corrupt)
-                    return
-                offset += (data.length if type(data) is Overlong else len(data)) + 1
-        self.verdict = scan.finish(self.lines.corrupt)
+            yield self._feed(block)
+            if self.scan.is_stopped:
+                break
+        self.verdict = self.scan.finish(self.lines.corrupt)
+
+    def _feed(self, block: Block) -> list[Record]:
+        feed, offset, provisional = self.scan.feed, block.offset, block.is_provisional
+        records = []
+        for line, data in enumerate(block.lines, block.number):
+            record = feed(line, offset, data, provisional)
+            if record is not None:
+                records.append(record)
+            elif self.scan.is_stopped:
+                break
+            offset += (data.length if isinstance(data, Overlong) else len(data)) + 1
+        return records
 
 
 @dataclass(frozen=True)

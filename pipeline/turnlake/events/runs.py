@@ -98,6 +98,8 @@ def _stream_run(record: Any, raw: bytes) -> Run:
     if not isinstance(record, dict):
         raise BadRecord("stream record that is no object")
     kind, keys = record.get("type"), record.keys()
+    if type(kind) is not str:
+        raise BadRecord("stream record without a type")
     if kind == "chunk" and keys == _STREAM_CHUNK_KEYS:
         run = single_run(record["chunk"], record["time"])
         if run is not None:
@@ -117,7 +119,7 @@ def single_run(chunk: object, time: object) -> Run | None:
     if type(kind) is not str or not kind:
         return None
     time = int(time)
-    run = Run(kind, time, time, index if type(index) is int and index >= 0 else None, None, None, None, None, chunk)
+    run = Run(kind, time, time, index if is_count(index) else None, None, None, None, None, chunk)
     if kind in ROW_TYPES:
         _describe_delta(run, chunk)
     return run
@@ -155,7 +157,7 @@ def _run(row_type: str, time0: object, data: Object, raw: bytes) -> Run:
         has_text = "".join(texts) != ""
         total = sum(dt)
         is_rising = not dt or min(dt) >= 0
-        is_plain = is_rising and type(total) is int and time_ms + total <= MAX_SAFE
+        is_plain = is_rising and type(total) is int and max(total, time_ms + total) <= MAX_SAFE
     except TypeError:
         raise BadRecord("run with texts that are no strings or times that are no numbers") from None
     if not is_plain or b"true" in raw or b"false" in raw:

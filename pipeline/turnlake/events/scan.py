@@ -14,13 +14,24 @@ import orjson
 
 from turnlake.events import tutorial
 from turnlake.events.clock import Clock
-from turnlake.events.envelope import KEYS
+from turnlake.events.envelope import KEYS, is_replace
 from turnlake.events.header import Header, is_header, read_header
 from turnlake.events.legacy import MAY_BE_OLD, Legacy
 from turnlake.events.runs import PACKED_TYPES, Run, packed_run, single_run, stream_runs
 from turnlake.events.sources import Ranges, decode_sources, expand
-from turnlake.events.values import BadRecord, Object, is_count, is_int, is_text, parse_leniently
+from turnlake.events.values import (
+    MAX_SAFE,
+    BadRecord,
+    Object,
+    check_depth,
+    is_count,
+    is_int,
+    is_text,
+    parse_leniently,
+    scrubbed,
+)
 from turnlake.events.verdict import Judge, Verdict
+from turnlake.events.vocabulary import NEWEST_VERSION
 from turnlake.findings import Finding
 from turnlake.logs.lines import Overlong
 
@@ -52,6 +63,8 @@ class Record:
     sources: Ranges | None = None
     stream: list[Run] | None = None
     is_known: bool = True
+    # legacy or tutorial, where the event was written in such a shape.
+    normalised_from: str | None = None
 
     def logical(self) -> Object:
         """The event with its sourceEventSeqs expanded; for a record without run."""
@@ -103,6 +116,7 @@ class Scan:
         judge.line, judge.offset, judge.raw = line, offset, raw
         judge.records += 1
         self._is_provisional, self._is_odd = is_provisional, False
+        value: Any = None
         try:
             try:
                 value = orjson.loads(raw)  # type: ignore[arg-type] # an overlong line is refused as well
@@ -111,9 +125,10 @@ class Scan:
             if line == 1 and self._take_header(value):
                 judge.records = 0
                 return None
+            check_depth(judge.raw, value)  # type: ignore[arg-type] # an overlong line did not come this far
             return self._record(value)
         except BadRecord as error:
-            self._bad(str(error))
+            self._bad(str(error), value)
             return None
 
     def _record(self, value: Any) -> Record:
@@ -134,8 +149,9 @@ class Scan:
         if corrupt is not None:
             judge.findings.append(corrupt)
             judge.refusal = judge.refusal or ("corrupt", None)
-        if self.header_line is None and self.name.generation is not None and judge.refusal is None:
-            judge.refuse("no_header", "no_header", "no complete line")
+        if not judge.line:
+            self.is_no_log = self.name.generation is None
+            self._first_is_no_header("no complete line")
         self._check_lineage()
         verdict, (reason, line) = "clean", (None, None)
         if judge.issue is not None:
@@ -172,7 +188,8 @@ class Scan:
                 self.is_stopped = self.is_no_log = True
             return self.is_stopped
         raw = self._judge.raw
-        self.header, self.header_line = read_header(value), raw if isinstance(raw, bytes) else None
+        self.header = read_header(scrubbed(value) if self._is_odd else value)
+        self.header_line = raw if isinstance(raw, bytes) else None
         header, generation = self.header, self.name.generation
         for note in header.notes:
             self._judge.find("unknown_header_key", note)
@@ -184,9 +201,10 @@ class Scan:
             self.is_stopped = True
         self.is_stopped = self.is_stopped or not header.is_readable
         if not self.is_stopped:
-            self._begin(header.version or 0)
-            self._judge.begin(header.version or 0)
-            self._cut = header.seed_length or 0
+            version = header.version if header.version is not None else min(generation or 0, NEWEST_VERSION)
+            self._begin(version)
+            self._judge.begin(version)
+            self._cut = (header.seed_length or 0) if version < 2 else 0
         return True
 
     def _first_is_no_header(self, detail: str) -> None:
@@ -215,11 +233,11 @@ class Scan:
     def _chunk(self, value: Object) -> Record | None:
         """An assistant/chunk event, the most frequent line of all; None where it is no proper one."""
         data, seq = value.get("data"), value.get("seq")
-        if type(data) is not dict or type(seq) is not int or seq < 0:
+        if type(data) is not dict or type(seq) is not int or not 0 <= seq <= MAX_SAFE:
             return None
         run = single_run(data.get("chunk"), value.get("time"))
         turn, step = data.get("turn"), data.get("step")
-        if run is None or type(turn) is not int or type(step) is not int or turn < 0 or step < 0:
+        if run is None or not is_count(turn) or not is_count(step):
             return None
         run.turn, run.step = turn, step
         is_odd = len(value) != 4 or data.keys() != _CHUNK_KEYS
@@ -253,32 +271,34 @@ class Scan:
         )
 
     def _event(self, value: Object, kind: str) -> Record:
-        judge = self._judge
+        judge, written = self._judge, value
         if self.header is None:
             value = self._without_header(value)
         seq = value.get("seq")
-        if type(seq) is not int or seq < 0:
-            if not is_count(seq):
-                raise BadRecord("without a sequence number")
-            seq = int(seq)
+        if not is_count(seq):
+            raise BadRecord("without a sequence number")
+        seq = int(seq)
         self._place(seq, 1, kind)
-        sources = self._sources(value, seq) if "sourceEventSeqs" in value else None
-        event = value
+        sources = self._sources(value) if "sourceEventSeqs" in value else None
+        event, normalised_from = value, None if value is written else "tutorial"
         if self._version < 2 and kind in MAY_BE_OLD:
             event = self._of_today(value, seq)
+            normalised_from = normalised_from or ("legacy" if event is not value else None)
         stream = self._stream(event, seq) if kind in _WITH_STREAM else None
         if judge.issue is None:
             judge.judge(event, sources)
+        else:
+            judge.judge_tail(event)
         if kind == "session/end-seed":
             self._notice_cut(event, seq)
         time = event.get("time")
         time = int(time) if is_int(time) else None
         if seq >= self._cut and time is not None and self.clock.see(time):
             judge.find("clock_went_back", "once", seq=seq)
-        has_odd_members = not KEYS.issuperset(value) or time is None
+        has_odd_members = not KEYS.issuperset(written) or time is None
         if self.header is not None and tutorial.has_trait(event, has_odd_members, judge.raw):
             self._has_trait = True
-            event = self._tutorial.normalise(event, seq, time or 0)
+            event, normalised_from = self._tutorial.normalise(event, seq, time), "tutorial"
         return Record(
             judge.line,
             judge.offset,
@@ -289,12 +309,18 @@ class Scan:
             time,
             event,
             None,
-            event is not value or has_odd_members,
+            event is not written or has_odd_members or self._has_odd_replace(event),
             self._is_odd,
             sources,
             stream,
             judge.is_known(event["type"]),
+            normalised_from,
         )
+
+    def _has_odd_replace(self, event: Object) -> bool:
+        """True for a surfaceOp that the version does not write so."""
+        op = event.get("surfaceOp", "append")
+        return op != "append" and not is_replace(op, self._version)
 
     def _place(self, seq: int, count: int, kind: str) -> None:
         """Put a record into its branch and, while all is well, into the accepted events."""
@@ -306,16 +332,18 @@ class Scan:
         self._next_seq = seq + count
         self._events += count
         if judge.issue is None:
-            if seq == judge.accepted:
-                judge.accepted += count
+            if seq == judge.accepted or self.header is None:
+                judge.accepted = seq + count
             else:
                 judge.seq_gap(seq, kind)
 
-    def _sources(self, value: Object, seq: int) -> Ranges | None:
+    def _sources(self, value: Object) -> Ranges | None:
         try:
-            return decode_sources(value["sourceEventSeqs"], seq)
+            raw = self._judge.raw
+            return decode_sources(value["sourceEventSeqs"], self._events, raw if isinstance(raw, bytes) else b"")
         except BadRecord as error:
-            self._judge.take_back("bad_record", str(error), value["type"])
+            if self.header is not None:
+                self._judge.take_back("bad_record", str(error), value["type"])
             return None
 
     def _without_header(self, value: Object) -> Object:
@@ -352,28 +380,32 @@ class Scan:
     def _notice_cut(self, event: Object, seq: int) -> None:
         """From v2 on the last inherited end-seed is the session's first own event."""
         data = event.get("data")
-        if self._version >= 2 and self._judge.issue is None and isinstance(data, dict) and data.get("inherited") is True:
+        if (
+            self._version >= 2
+            and self._judge.issue is None
+            and isinstance(data, dict)
+            and data.get("inherited") is True
+        ):
             self._cut, self._has_marker = seq, True
             self.clock = Clock()
 
-    def _bad(self, detail: str) -> None:
-        """A line that gives no row."""
+    def _bad(self, detail: str, value: Any) -> None:
+        """A line that gives no row; value is what it holds, None where it is no JSON."""
         judge = self._judge
         if judge.line == 1:
             self._first_is_no_header(detail)
             self.is_stopped = self.is_no_log = self.name.generation is None
         self._unread += 1
-        if self.header is not None and judge.issue is None:
-            judge.open_issue("bad_record", detail, "unread_line")
-        else:
-            judge.find("unread_line", detail)
+        judge.find_unread(detail)
+        if self.header is not None:
+            judge.bad_line(value.get("type") if isinstance(value, dict) else None)
 
     def _parse_oddly(self, raw: bytes | Overlong) -> Any:
         """A line that orjson refuses, as JavaScript would read it. Raises BadRecord."""
         if isinstance(raw, Overlong):
             raise BadRecord(f"{raw.length} bytes, longer than the longest line allowed")
         value = parse_leniently(raw)
-        code = "lone_surrogate" if b"\\ud" in raw.lower() else "odd_json"
+        code = "lone_surrogate"
         try:
             raw.decode()
         except UnicodeDecodeError:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
-from turnlake.events.values import BadRecord, is_count
+from turnlake.events.values import MAX_SAFE, BadRecord, is_count
 
 # Pairs first, last of each run of consecutive numbers, flat, in the order as written.
 Ranges = list[int]
 
 
-def decode_sources(value: object, seq: int) -> Ranges:
-    """The runs of a `sourceEventSeqs` as written on event seq. Raises BadRecord where its ranges are malformed.
+def decode_sources(value: object, longest: int, raw: bytes) -> Ranges:
+    """The runs of a `sourceEventSeqs` in the line raw. Raises BadRecord where its ranges are malformed.
+
+    `longest` is the number of events so far: no range can name more.
 
     What is well formed but forbidden (repeated numbers, numbers not below seq) is for `source_faults`.
     """
@@ -21,37 +24,37 @@ def decode_sources(value: object, seq: int) -> Ranges:
         return []
     first = value[0]
     if type(first) is int and first >= 0 and value == list(range(first, first + len(value))):
-        return [first, first + len(value) - 1]
-    return _runs(value, seq)
+        last = first + len(value) - 1
+        if last <= MAX_SAFE and b"true" not in raw and b"false" not in raw:
+            return [first, last]
+    return _runs(value, longest)
 
 
-def _runs(value: list[object], seq: int) -> Ranges:
+def _runs(value: list[object], longest: int) -> Ranges:
     ranges: Ranges = []
     has_ranges = False
     for item in value:
         if isinstance(item, list):
             has_ranges = True
-            first, last = _range(item, seq)
+            first, last = _range(item, longest)
         elif is_count(item):
             first = last = int(item)
         else:
             raise BadRecord("sourceEventSeqs holds something that is no sequence number")
-        if has_ranges and ranges and first <= ranges[-1]:
-            raise BadRecord("sourceEventSeqs with ranges does not rise")
         if ranges and first == ranges[-1] + 1:
             ranges[-1] = last
         else:
             ranges += (first, last)
-    if has_ranges and any(a > b for a, b in zip(ranges, ranges[1:], strict=False)):
+    if has_ranges and any(before >= after for before, after in zip(ranges[1::2], ranges[2::2], strict=False)):
         raise BadRecord("sourceEventSeqs with ranges does not rise")
     return ranges
 
 
-def _range(item: list[object], seq: int) -> tuple[int, int]:
+def _range(item: list[object], longest: int) -> tuple[int, int]:
     if len(item) != 2 or not is_count(item[0]) or not is_count(item[1]):
         raise BadRecord("sourceEventSeqs holds a malformed range")
     first, last = int(item[0]), int(item[1])
-    if first > last or last - first >= max(seq, 1):
+    if first > last or last - first >= max(longest, 1):
         raise BadRecord("sourceEventSeqs holds a range that is reversed or too long")
     return first, last
 
@@ -72,5 +75,5 @@ def source_faults(ranges: Ranges, seq: int) -> Iterator[str]:
     if latest >= seq:
         yield f"names event {latest}, which is not earlier"
     ordered = sorted(pairs(ranges))
-    if any(left[1] >= right[0] for left, right in zip(ordered, ordered[1:], strict=False)):
+    if any(left[1] >= right[0] for left, right in pairwise(ordered)):
         yield "names an event twice"

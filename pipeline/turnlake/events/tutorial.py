@@ -50,7 +50,7 @@ class Tutorial:
         self._open: list[tuple[str, str]] = []
         self.hoist_conflicts = 0
 
-    def normalise(self, event: Object, seq: int, time: int) -> Object:
+    def normalise(self, event: Object, seq: int, time: int | None) -> Object:
         """The event as a product would have written it in format v0. Never changes the one given."""
         kind = event["type"]
         data = self._hoisted(event)

@@ -8,6 +8,8 @@ from typing import Any, NoReturn, TypeGuard
 
 # The largest integer that JavaScript holds exactly.
 MAX_SAFE = 2**53 - 1
+# No writer nests more than a dozen levels; what walks values recursively relies on a bound.
+MAX_DEPTH = 200
 
 Object = dict[str, Any]
 
@@ -39,7 +41,9 @@ def parse_leniently(data: bytes) -> Any:
     JavaScript reads lone surrogate escapes and deep nesting; bytes that are no UTF-8 read as U+FFFD.
     """
     try:
-        value = json.loads(data.decode("utf-8", "replace"), parse_constant=_no_constant, parse_int=_number)
+        value = json.loads(
+            data.decode("utf-8", "replace"), parse_constant=_no_constant, parse_int=_number, parse_float=_finite
+        )
     except RecursionError:
         raise BadRecord("nested too deeply") from None
     except ValueError as error:
@@ -52,13 +56,39 @@ def _no_constant(text: str) -> NoReturn:
 
 
 def _number(text: str) -> int | float:
-    """An integer; a float where it has more digits than Python converts or JavaScript can hold."""
-    if len(text) < 300:
-        return int(text)
+    return int(text) if len(text) < 300 else _finite(text)
+
+
+def _finite(text: str) -> float:
     value = float(text)
-    return value if math.isfinite(value) else math.copysign(math.inf, value)
+    if not math.isfinite(value):
+        raise ValueError("a number beyond all bounds")
+    return value
+
+
+def check_depth(data: bytes, value: Any) -> None:
+    """Raises BadRecord where value, which was read from data, nests deeper than MAX_DEPTH."""
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_deep(value):
+        raise BadRecord("nested too deeply")
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner = [item for item in level if isinstance(item, (dict, list))]
+        level = [part for item in inner for part in (item.values() if isinstance(item, dict) else item)]
+    return any(isinstance(item, (dict, list)) for item in level)
 
 
 def canonical(value: Any) -> str:
     """Canonical JSON: keys sorted, no blanks, characters as they are."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def scrubbed(value: Any) -> Any:
+    """The value with U+FFFD for every lone surrogate in its strings and keys."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {scrubbed(key): scrubbed(item) for key, item in value.items()}
+    return [scrubbed(item) for item in value] if isinstance(value, list) else value

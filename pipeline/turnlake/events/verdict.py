@@ -1,4 +1,4 @@
-"""The harness's verdict on a log, record by record: what is accepted, what is a tail, what refuses (spec 2.3, 5, 11)."""
+"""The harness's verdict on a log, record by record: accepted, a tail, refused (spec 2.3, 5, 11)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from turnlake.events import envelope
 from turnlake.events.invariants import Invariants
 from turnlake.events.legacy import UNSUPPORTED
 from turnlake.events.sources import Ranges
-from turnlake.events.values import Object
+from turnlake.events.values import Object, is_int
 from turnlake.events.vocabulary import KNOWN_TYPES, SURFACE_TYPES
-from turnlake.findings import Finding, Severity, excerpt
+from turnlake.findings import Finding, Severity, excerpt, shown
 from turnlake.logs.lines import Overlong
 
 # Format version -> the only event types whose payload is looked at by itself (envelope.payload_faults).
 _CHECKED_PAYLOADS = {
-    0: frozenset(("turn/end",)),
-    1: frozenset(("turn/end",)),
-    2: frozenset(("assistant/message", "assistant/attempt")),
+    0: frozenset(("turn/end", "request/header")),
+    1: frozenset(("turn/end", "request/header")),
+    2: frozenset(("assistant/message", "assistant/attempt", "request/header")),
     3: frozenset(("assistant/message", "assistant/attempt", "request/header")),
-    4: frozenset(("assistant/message", "assistant/attempt", "request/header")),
+    4: frozenset(("assistant/attempt", "request/header", *SURFACE_TYPES[4])),
 }
 # What a log without header can't break (spec 13): rules about members that its dialect lacks.
 _NOT_IN_TUTORIALS = frozenset(f"INV-{number:02}" for number in (1, 2, 3, 4, 5, 7, 17, 20, *range(22, 29)))
@@ -74,13 +74,40 @@ class Judge:
         """A finding at the line being read."""
         start = self.raw.start if isinstance(self.raw, Overlong) else self.raw
         branch = None if seq is None else self.branch
-        self.findings.append(Finding(code, detail, self.line, self.offset, branch, seq, excerpt(start), severity))
+        line, offset = (self.line, self.offset) if self.line else (None, None)
+        self.findings.append(
+            Finding(code, shown(detail), line, offset, branch, seq, excerpt(start) if line else None, severity)
+        )
+
+    def find_unread(self, detail: str) -> None:
+        """The line being read gives no row. Like lines in a row make one finding: a log may be nothing else."""
+        self.find("unread_line", detail)
+        self.merge_unread()
+
+    def merge_unread(self) -> None:
+        """Let the finding before stand for the line of the last one too, where both say the same."""
+        *_, last = self.findings
+        before = self.findings[-2] if len(self.findings) > 1 else None
+        count = 1 if before is None else (before.line_count or 0)
+        follows = before is not None and before.line is not None and before.line + count == last.line
+        if before is not None and follows and (before.code, before.detail) == (last.code, last.detail):
+            self.findings[-2:] = [before._replace(line_count=count + 1)]
+        else:
+            self.findings[-1] = last._replace(line_count=1)
 
     def refuse(self, reason: str, code: str, detail: str, seq: int | None = None) -> None:
         """The harness refuses the log, for the first reason there is."""
         self.find(code, detail, "error", seq)
         if self.refusal is None:
-            self.refusal = (reason, self.line)
+            self.refusal = (reason, self.line or None)
+
+    def bad_line(self, kind: object) -> None:
+        """A line that gives no record; kind is the type it claims to have."""
+        if self.issue is None:
+            self.issue, self.records_before_issue = ("bad_record", self.line), self.records - 1
+            self._refuse_if_turn_end(kind)
+        elif kind == "turn/end":
+            self.refuse("corrupt", "corrupt_middle", "a turn/end follows the first bad record")
 
     def open_issue(self, reason: str, detail: str, code: str | None = None) -> None:
         """The record being read is bad: unless a finished turn follows, the log is cut off before it."""
@@ -101,7 +128,7 @@ class Judge:
             self.open_issue(reason, detail, code)
             self._refuse_if_turn_end(kind)
 
-    def _refuse_if_turn_end(self, kind: str) -> None:
+    def _refuse_if_turn_end(self, kind: object) -> None:
         if kind == "turn/end":
             self.refuse("corrupt", "corrupt_middle", "the first bad record is a turn/end")
 
@@ -124,10 +151,10 @@ class Judge:
 
     def _is_plain(self, event: Object, kind: str, sources: Ranges | None) -> bool:
         """True for what needs no closer look at its envelope: nearly every event."""
-        if type(event.get("time")) is not int or type(event.get("data")) is not dict:
+        if not is_int(event.get("time")) or type(event.get("data")) is not dict:
             return False
         if kind not in self._surface:
-            return len(event) == 4
+            return len(event) == 4 and kind in self._known
         if event.get("surfaceOp") != "append":
             return False
         if sources is None:
@@ -143,11 +170,21 @@ class Judge:
             *envelope.payload_faults(event, version),
         )
         for fault in faults:
-            detail = f"{event['type'][:100]} {fault.detail}"
+            if not fault.is_tail:
+                self._refuse_for(fault, event)
+        for fault in faults:
             if fault.is_tail:
-                self.take_back(fault.reason, detail, event["type"], fault.id)
+                self.take_back(fault.reason, f"{event['type'][:100]} {fault.detail}", event["type"], fault.id)
                 return
-            self.refuse(fault.reason, fault.id, detail, event.get("seq"))
+
+    def judge_tail(self, event: Object) -> None:
+        """What an event behind the first bad record still refuses."""
+        if self.version is not None:
+            for fault in envelope.faults_anywhere(event, self.version):
+                self._refuse_for(fault, event)
+
+    def _refuse_for(self, fault: envelope.Fault, event: Object) -> None:
+        self.refuse(fault.reason, fault.id, f"{event['type'][:100]} {fault.detail}", event.get("seq"))
 
     def _unknown_type(self, event: Object) -> None:
         name = repr(event["type"][:100])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shutil
 import stat
-from typing import TYPE_CHECKING, BinaryIO, Literal
+import tempfile
+from typing import TYPE_CHECKING, BinaryIO, Literal, cast
 
 from turnlake.logs.archive import open_entry
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 Container = Literal["raw", "zstd"]
 
 BUFFER_BYTES = 2**20
+SPOOLED_BYTES = 64 * 2**20
+_ZSTD_SUFFIXES = (".zstd", ".zst")
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 # Without O_NONBLOCK the open itself would wait for the writer of a fifo put in the file's place. O_BINARY is Windows'.
@@ -28,7 +32,19 @@ def open_log(log: LogFile) -> BinaryIO:
     OSError where the file is gone, unreadable or no regular file any more, or the archive entry is damaged.
     """
     file = open_regular(log.os_path)
-    return file if log.entry is None else open_entry(file, log.entry)
+    if log.entry is None:
+        return file
+    entry = open_entry(file, log.entry)
+    return _seekable(entry) if log.entry.endswith(_ZSTD_SUFFIXES) else entry
+
+
+def _seekable(entry: BinaryIO) -> BinaryIO:
+    """The content of an entry where one can go back, as frames are walked twice; no harness writes such entries."""
+    copy = tempfile.SpooledTemporaryFile(max_size=SPOOLED_BYTES)  # noqa: SIM115 - the caller closes it
+    with entry:
+        shutil.copyfileobj(entry, copy)
+    copy.seek(0)
+    return cast(BinaryIO, copy)
 
 
 def container_of(log: LogFile) -> Container:
@@ -37,7 +53,7 @@ def container_of(log: LogFile) -> Container:
     OSError where those bytes can't be read.
     """
     name = log.entry or log.os_path
-    if name.endswith((".zstd", ".zst")):
+    if name.endswith(_ZSTD_SUFFIXES):
         return "zstd"
     if name.endswith(".jsonl"):
         return "raw"

@@ -1,22 +1,21 @@
-"""Zstandard logs: frames told apart by structure, decompressed piece by piece (spec 2.1).
+"""Zstandard logs: frames told apart by structure, then decompressed piece by piece (spec 2.1).
 
 A log is many independent frames back to back. A decoder that only wants content cannot tell a frame that
-is cut off (normal for a live writer) from one that is damaged, so block headers are walked here and the
-library decompresses what belongs together.
+is cut off (normal for a live writer) from one that is damaged, so the block headers of each frame are walked
+before the library decompresses it.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import zstandard
 
 MAGIC = b"\x28\xb5\x2f\xfd"
-# A block decodes to at most 128 KiB, so what one call may decompress is bounded by counting blocks.
-BLOCKS_AT_ONCE = 64
-BYTES_AT_ONCE = 1 << 20
-# No writer packs logs a thousandfold; an RLE bomb does thirty times that.
+PIECE_BYTES = 1 << 20
+# No writer packs logs a thousandfold; a bomb of RLE blocks does thirty times that.
 BOMB_FLOOR = 256 << 20
 BOMB_RATIO = 1000
 
@@ -31,7 +30,7 @@ class FrameError(Exception):
 
 
 class Piece(NamedTuple):
-    """Decompressed bytes of one frame. A frame that the file cuts off ends with `is_torn`."""
+    """Decompressed bytes of one frame, at most 1 MiB; the last piece is empty, and `ends_frame` if that is whole."""
 
     data: bytes
     frame: int
@@ -45,85 +44,97 @@ class _Torn(Exception):
 
 
 def read_pieces(file: BinaryIO) -> Iterator[Piece]:
-    """The content of all frames in order.
+    """The content of all frames in order; file is seekable.
 
     A torn last frame yields what can be decoded of it. Raises FrameError at the first frame that is no
     zstd frame, fails its checksum or does not decompress; what came before has been yielded by then.
     """
-    offset = 0
-    for frame in range(1 << 62):
-        head = file.read(4)
-        if not head:
-            return
-        size = 0
-        decoder = zstandard.ZstdDecompressor().decompressobj()
-        decoded = 0
+    offset = decoded = frame = 0
+    while True:
         try:
-            for chunk, ends in _frame_chunks(file, head, offset):
-                size += len(chunk)
-                data = decoder.decompress(chunk)
-                decoded += len(data)
-                if decoded > BOMB_FLOOR + BOMB_RATIO * size:
-                    raise FrameError(offset, f"{decoded} bytes out of {size}", is_bomb=True)
-                if ends and not decoder.eof:
-                    raise FrameError(offset, "the frame does not end where its blocks do")
-                yield Piece(data, frame, offset, ends, False)
-        except zstandard.ZstdError as error:
-            raise FrameError(offset, str(error)) from error
-        except _Torn as torn:
-            yield Piece(_decode_what_there_is(decoder, torn.args[0]), frame, offset, False, True)
+            size = _frame_size(file, offset)
+        except _Torn:
+            size = None
+        if size == 0:
+            return
+        file.seek(offset)
+        for data in _decompress(file, offset, size):
+            decoded += len(data)
+            if decoded > BOMB_FLOOR + BOMB_RATIO * file.tell():
+                raise FrameError(offset, f"{decoded} bytes out of {file.tell()}", is_bomb=True)
+            yield Piece(data, frame, offset, False, size is None)
+        yield Piece(b"", frame, offset, size is not None, size is None)
+        if size is None:
             return
         offset += size
+        frame += 1
 
 
-def _decode_what_there_is(decoder: zstandard.ZstdDecompressionObj, rest: bytes) -> bytes:
-    """What a decoder yields of a cut-off frame; damage in it is no more than a shorter tail."""
+def _decompress(file: BinaryIO, offset: int, size: int | None) -> Iterator[bytes]:
+    """The content of the frame of that size at offset, where file stands; size is None for a torn one."""
+    source: Any = file
+    if size is not None:
+        source = file.read(size) if size <= PIECE_BYTES else _Window(file, size)
+    reader = zstandard.ZstdDecompressor().stream_reader(source, closefd=False)
     try:
-        return decoder.decompress(rest) if rest else b""
-    except zstandard.ZstdError:
-        return b""
+        while data := reader.read(PIECE_BYTES):
+            yield data
+    except zstandard.ZstdError as error:
+        if size is not None:
+            raise FrameError(offset, str(error)) from error
+        # Damage in a frame that is cut off is no more than a shorter tail.
 
 
-def _frame_chunks(file: BinaryIO, head: bytes, offset: int) -> Iterator[tuple[bytes, bool]]:
-    """The bytes of one frame in chunks that decode to at most 8 MiB; True with the last one.
+class _Window:
+    """The next bytes of a file, as far as one frame goes."""
 
-    Raises _Torn with the bytes not yet handed out where the file ends first, FrameError on bad structure.
-    """
-    if len(head) < len(MAGIC):
-        raise _Torn(head)
-    if head != MAGIC:
-        raise FrameError(offset, "no zstd frame starts here")
-    parts = [head]
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file = file
+        self._left = size
 
-    def take(count: int) -> bytes:
-        data = file.read(count)
-        parts.append(data)
-        if len(data) < count:
-            raise _Torn(b"".join(parts))
+    def read(self, size: int = -1) -> bytes:
+        """At most size bytes, of what is left."""
+        data = self._file.read(self._left if size < 0 else min(size, self._left))
+        self._left -= len(data)
         return data
 
-    descriptor = take(1)[0]
+
+def _frame_size(file: BinaryIO, offset: int) -> int:
+    """Bytes of the frame that starts at offset, where file stands; 0 at the end of the file.
+
+    Raises _Torn where the file ends first, FrameError on bad structure. Leaves file anywhere.
+    """
+    head = file.read(5)
+    if not head:
+        return 0
+    if len(head) >= len(MAGIC) and not head.startswith(MAGIC):
+        raise FrameError(offset, "no zstd frame starts here")
+    if len(head) < 5:
+        raise _Torn
+    descriptor = head[4]
     if descriptor & 0x18:
         raise FrameError(offset, "reserved bits are set in the frame header")
-    take(_header_rest(descriptor))
-    blocks = held = 0
-    while True:
-        header = int.from_bytes(take(3), "little")
-        kind, length = header >> 1 & 3, header >> 3
+    size = 5 + _skip(file, _header_rest(descriptor))
+    is_last = False
+    while not is_last:
+        header = file.read(3)
+        if len(header) < 3:
+            raise _Torn
+        number = int.from_bytes(header, "little")
+        is_last, kind, length = bool(number & 1), number >> 1 & 3, number >> 3
         if kind == 3:
             raise FrameError(offset, "a block of the reserved kind")
-        held += length
-        take(1 if kind == 1 else length)
-        if header & 1:
-            break
-        blocks += 1
-        if blocks % BLOCKS_AT_ONCE == 0 or held > BYTES_AT_ONCE:
-            chunk, held = b"".join(parts), 0
-            parts.clear()
-            yield chunk, False
-    if descriptor & 0x04:
-        take(4)
-    yield b"".join(parts), True
+        size += 3 + _skip(file, 1 if kind == 1 else length)
+    return size + _skip(file, 4 if descriptor & 0x04 else 0)
+
+
+def _skip(file: BinaryIO, count: int) -> int:
+    """Go count bytes on; raises _Torn where the file has fewer."""
+    if count:
+        file.seek(count - 1, io.SEEK_CUR)
+        if not file.read(1):
+            raise _Torn
+    return count
 
 
 def _header_rest(descriptor: int) -> int:

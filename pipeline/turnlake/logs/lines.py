@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
@@ -69,10 +70,10 @@ class LineReader:
     def _zstd_pieces(self) -> Iterator[Piece]:
         try:
             for piece in read_pieces(self._file):
-                if piece.is_torn:
+                if piece.is_torn and not self.is_torn:
                     self._tear(piece.frame_offset)
-                    if piece.frame == 0:
-                        return  # an unborn session: without one complete frame there is no header
+                if piece.is_torn and piece.frame == 0:
+                    continue  # an unborn session: without one complete frame there is no header
                 yield piece
                 if piece.frame == 0 and piece.ends_frame and (self.line_count != 1 or self._held_bytes):
                     self._damage("first_frame_not_header", 0, "the first frame is not exactly one line")
@@ -83,9 +84,9 @@ class LineReader:
     def _tear(self, frame_offset: int) -> None:
         if self._held_bytes:
             self._damage("frame_ends_in_line", frame_offset, "the complete frames end inside a line")
-        while self._file.read(RAW_PIECE):
-            pass
-        self.is_torn, self.torn_bytes = True, self._file.tell() - frame_offset
+        here = self._file.tell()
+        self.is_torn, self.torn_bytes = True, self._file.seek(0, io.SEEK_END) - frame_offset
+        self._file.seek(here)
 
     def _damage(self, code: str, offset: int, detail: str) -> None:
         if self.corrupt is None:

@@ -12,14 +12,17 @@ from turnlake.errors import ModelError
 from turnlake.models.checks import promises, run_checks
 from turnlake.models.folder import sql_folder
 from turnlake.models.model import LAYERS, Model, read_models
+from turnlake.models.prices import price_views
 from turnlake.models.raw import raw_views
 from turnlake.models.text import identifier, quoted
+from turnlake.prices.prices import load_prices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from turnlake.parquet.rawfiles import RawFiles
+    from turnlake.prices.prices import Prices
 
 # The name the new database has while it is built. Nothing in the finished file holds it.
 TARGET = "lake"
@@ -34,12 +37,18 @@ class BuildResult:
 
 
 def build_database(
-    state: RawFiles, target: Path, *, memory: str | None = None, threads: int | None = None, root: Path | None = None
+    state: RawFiles,
+    target: Path,
+    *,
+    prices: Prices | None = None,
+    memory: str | None = None,
+    threads: int | None = None,
+    root: Path | None = None,
 ) -> BuildResult:
     """Makes the database file `target` from the Parquet files of a state.
 
-    `memory` is a size as DuckDB takes it (`500MB`), `root` the folder of the SQL files. Raises ModelError where a
-    model can't be built or a check fails; the file is then worthless.
+    `prices` are the built-in ones unless given, `memory` is a size as DuckDB takes it (`500MB`), `root` the folder of
+    the SQL files. Raises ModelError where a model can't be built or a check fails; the file is then worthless.
     """
     root = root or sql_folder()
     target.unlink(missing_ok=True)
@@ -49,7 +58,7 @@ def build_database(
         db.execute(f"attach {quoted(str(target))} as {TARGET} (recovery_mode no_wal_writes)")
         db.execute(f"use {TARGET}")
         db.execute("create schema memory.staging")
-        _run(db, (*schemas(), *macros(root), *raw_views(state)))
+        _run(db, (*schemas(), *macros(root), *raw_views(state), *price_views(prices or load_prices())))
         # What is created goes to the file, the first of the path; staging is looked up in memory before the file.
         db.execute(f"set search_path = '{TARGET}.main,memory.staging,{TARGET}.staging'")
         for model in models:

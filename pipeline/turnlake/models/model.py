@@ -24,7 +24,7 @@ READABLE = {
     "marts": ("staging", "intermediate", "marts"),
 }
 LAYERS = tuple(READABLE)
-RAW_VIEWS = frozenset(f"raw.{name}" for name in (*TABLES, "chunks", "loads"))
+RAW_VIEWS = frozenset(f"raw.{name}" for name in (*TABLES, "chunks", "loads", "prices", "holidays", "settings"))
 
 # A cached view is a table in memory while other models are built, and a plain view in the finished database.
 STORED_AS = ("table", "view", "cached view")

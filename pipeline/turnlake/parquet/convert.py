@@ -15,18 +15,22 @@ from typing import Any
 from turnlake.events.reader import LogPass
 from turnlake.events.runs import Run
 from turnlake.events.scan import Record
+from turnlake.events.values import is_int
 from turnlake.events.verdict import Verdict
 from turnlake.findings import CODES, Finding
 from turnlake.logs.container import container_of, open_log
 from turnlake.logs.discover import LogFile
 from turnlake.logs.lines import MAX_LINE
 from turnlake.parquet.columns import Columns
-from turnlake.parquet.rows import ENCODED_COLUMNS, EVENT_COLUMNS, RUN_COLUMNS, event_row, run_row
+from turnlake.parquet.rows import ENCODED_COLUMNS, EVENT_COLUMNS, RUN_COLUMNS, event_row, run_row, scrubbed_run
 from turnlake.parquet.tables import CHUNK_RUNS, EVENTS, FINDINGS, PARSER_VERSION
 from turnlake.parquet.write import PartWriter
 
 # Bytes of log lines that make up a row group: what one conversion holds in memory at a time.
 GROUP_BYTES = 24 << 20
+# A log may be nothing but faults: how many are collected at a time, and what one weighs in a row group.
+FINDINGS_AT_ONCE = 10_000
+FINDING_BYTES = 500
 
 
 Row = dict[str, Any]
@@ -80,8 +84,10 @@ class _Part:
         self._findings = Columns(FINDINGS)
         self._writer = PartWriter(folder, name, (EVENTS, CHUNK_RUNS, FINDINGS))
         self._held = 0
+        self._log_findings = 0
 
     def convert(self, log: LogFile, max_line: int) -> Converted:
+        self._log_findings = 0
         try:
             container = container_of(log)
             with open_log(log) as file:
@@ -90,29 +96,40 @@ class _Part:
         except OSError as error:
             finding = Finding("unreadable_file", f"{log.place}: {error.strerror or error}")
             self._add_findings([finding], log.log_id)
-            return Converted(log.log_id, unreadable_row(log), 1)
+            return Converted(log.log_id, unreadable_row(log), self._log_findings)
         if reading.scan.is_no_log:
             self._add_findings([Finding("not_a_log", log.place)], None)
-            return Converted(log.log_id, None, 1)
-        count = len(reading.scan.findings)
+            return Converted(log.log_id, None, self._log_findings)
         self._add_findings(reading.scan.findings, log.log_id)
-        return Converted(log.log_id, log_row(log, reading), count)
+        return Converted(log.log_id, log_row(log, reading), self._log_findings)
 
     def _read(self, reading: LogPass, log_id: str) -> None:
-        for record in reading.records():
-            if record.run is not None:
-                self._add_run(record, record.run, log_id)
-            else:
-                self._events.add(*event_row(record, log_id))
-                for ordinal, run in enumerate(record.stream or ()):
-                    data = record.event["data"]
-                    run.turn, run.step = data.get("turn"), data.get("step")
-                    self._add_run(record, run, log_id, ordinal)
-            self._held += len(record.raw)
+        for records in reading.record_blocks():
+            for record in records:
+                self._held += len(record.raw)
+                if record.run is not None:
+                    self._add_run(record, record.run, log_id)
+                else:
+                    self._add_event(record, log_id)
+            if len(reading.scan.findings) > FINDINGS_AT_ONCE:
+                # The last one stays: the next line may be of its kind.
+                *done, last = reading.scan.findings
+                reading.scan.findings[:] = [last]
+                self._add_findings(done, log_id)
             if self._held > GROUP_BYTES:
                 self._flush()
 
+    def _add_event(self, record: Record, log_id: str) -> None:
+        self._events.add(*event_row(record, log_id))
+        if record.stream:
+            turn, step = (_int_or_none(record.event["data"].get(name)) for name in ("turn", "step"))
+            for ordinal, run in enumerate(record.stream):
+                run.turn, run.step = turn, step
+                self._add_run(record, run, log_id, ordinal)
+
     def _add_run(self, record: Record, run: Run, log_id: str, ordinal: int | None = None) -> None:
+        if record.is_odd:
+            run = scrubbed_run(run)
         self._runs.add(*run_row(record, run, log_id, ordinal))
         self._runs.lists["dt"].append(run.dt)
         self._runs.lists["texts"].append(run.texts)
@@ -120,6 +137,8 @@ class _Part:
     def _add_findings(self, findings: Sequence[Finding], log_id: str | None) -> None:
         for finding in findings:
             self._findings.add((), finding_row(finding, log_id))
+        self._log_findings += len(findings)
+        self._held += len(findings) * FINDING_BYTES
 
     def _flush(self) -> None:
         self._writer.write(
@@ -130,6 +149,10 @@ class _Part:
     def close(self) -> None:
         self._flush()
         self._writer.close()
+
+
+def _int_or_none(value: object) -> int | None:
+    return int(value) if is_int(value) else None
 
 
 def finding_row(finding: Finding, log_id: str | None) -> Row:

@@ -15,6 +15,9 @@ from turnlake.events.values import Object, is_count, is_int
 
 Facts = dict[str, Any]
 
+# A number above this is no number of tokens, and sums of such would not fit into 64 bits.
+MOST_TOKENS = 2**40
+
 _USAGE_COLUMNS = {
     "inputTokens": "input_tokens",
     "outputTokens": "output_tokens",
@@ -72,11 +75,11 @@ def _object(value: Any) -> Object:
 
 
 def _usage(facts: Facts, usage: Any) -> None:
-    """The token columns; all NULL and the usage kept as text where one of its numbers is none (rules.md, Meters)."""
+    """The token columns; all NULL and the usage kept as text where one of its numbers is none."""
     if not isinstance(usage, dict):
         return
     numbers = {column: usage[key] for key, column in _USAGE_COLUMNS.items() if usage.get(key) is not None}
-    if all(map(is_count, numbers.values())):
+    if all(is_count(value) and value <= MOST_TOKENS for value in numbers.values()):
         facts.update((column, int(value)) for column, value in numbers.items())
     else:
         facts["invalid_usage"] = json.dumps(usage, separators=(",", ":"))

@@ -128,5 +128,3 @@ def _manifest(batches: Sequence[Batch]) -> bytes:
     """What the next ingest must know of each file: the part that holds its rows, its size and mtime."""
     logs = {log.log_id: [batch.name, log.size, log.mtime_ns] for batch in batches for log in batch.logs}
     return orjson.dumps({"parser_version": PARSER_VERSION, "logs": logs})
-
-

@@ -12,6 +12,7 @@ from turnlake.events.values import Object
 
 _KEY = b'"data":'
 _STREAM = b'"stream":'
+_ESCAPED_ASCII = b"\\u00"
 
 
 class Payload(NamedTuple):
@@ -26,29 +27,53 @@ def payload_of(record: Record, value: Object) -> Payload:
     """The payload of a record that is no run; value is its event without lone surrogates."""
     cut = None if record.keep_line else _cut_out(record.raw, record.event)
     is_exact = cut is not None
-    text = _dump(record.event["data"]) if cut is None else cut
+    text = _dump(record.event.get("data")) if cut is None else cut
+    if record.is_odd:
+        # The columns of chunk_runs can't hold half a surrogate pair, so the stream stays where it is.
+        return Payload(valid(text), _dump(value.get("data")), is_exact)
     if record.stream:
-        text = _without_stream(text, record.event["data"]["stream"])
-    if not record.is_odd:
-        return Payload(text, None, is_exact)
-    return Payload(valid(text), _dump(value["data"]), is_exact)
+        text = _without_stream(text, record.event["data"])
+    return Payload(text, None, is_exact)
 
 
 def _cut_out(raw: bytes, event: Object) -> bytes | None:
-    """The bytes of the member `data`; None where they can't be told with certainty."""
+    """The bytes of the member `data`; None where they can't be told."""
+    if "data" not in event:
+        return None
+    text = _between_known_members(raw, event)
+    if text is None:
+        text = _behind_its_name(raw, event)
+        return text if text is not None and _parsed(text) == event["data"] else None
+    return text
+
+
+def _between_known_members(raw: bytes, event: Object) -> bytes | None:
+    """What stands between the members before and behind it, which are known; None where that is not certain.
+
+    It is certain where the line begins and ends as its other members would be written, and none of the names in it
+    is there twice or may be spelt with escapes (of two members of one name the last one counts).
+    """
+    kind = event["type"].encode("utf-8", "replace")
+    start = b'{"type":"%s","seq":%d,"time":%d,"data":' % (kind, event["seq"], event["time"])
+    if not raw.startswith(start) or _ESCAPED_ASCII in raw or raw.count(_KEY) != 1:
+        return None
+    end = b""
+    for name in list(event)[4:]:
+        end += b',"%s":%s' % (name.encode(), _dump(event[name]))
+        if raw.count(b'"%s"' % name.encode()) != 1:
+            return None
+    end += b"}"
+    text = raw[len(start) : -len(end)]
+    return text if raw.endswith(end) and text[:1] == b"{" and text[-1:] == b"}" else None
+
+
+def _behind_its_name(raw: bytes, event: Object) -> bytes | None:
+    """What stands behind the first `"data":` up to the next member; a guess, for lines written in another order."""
     start = raw.find(_KEY)
-    keys = list(event)
-    after = keys.index("data") + 1
-    if start < 0:
-        return None
-    if after == len(keys):
-        end = len(raw.rstrip()) - 1
-    else:
-        end = raw.rfind(b',"%s":' % keys[after].encode())
-    text = raw[start + len(_KEY) : end]
-    if raw.count(_KEY) > 1 and _parsed(text) != event["data"]:
-        return None
-    return text if text[:1] == b"{" and text[-1:] == b"}" or text == b"null" else None
+    names = list(event)
+    after = names[names.index("data") + 1 :]
+    end = raw.rfind(b',"%s":' % after[0].encode()) if after else len(raw.rstrip()) - 1
+    return raw[start + len(_KEY) : end] if 0 <= start < end else None
 
 
 def _parsed(text: bytes) -> Any:
@@ -58,13 +83,15 @@ def _parsed(text: bytes) -> Any:
         return text
 
 
-def _without_stream(text: bytes, stream: Any) -> bytes:
+def _without_stream(text: bytes, data: Object) -> bytes:
     """The payload with `[]` for its stream, where the stream's bytes are found once and surely."""
-    needle = _STREAM + _dump(stream)
+    needle = _STREAM + _dump(data["stream"])
     at = text.find(needle)
-    if at < 0 or text.find(needle, at + 1) >= 0:
+    if at < 0:
         return text
-    return text[:at] + _STREAM + b"[]" + text[at + len(needle) :]
+    shorter = text[:at] + _STREAM + b"[]" + text[at + len(needle) :]
+    is_sure = text.count(_STREAM[:-1]) == 1 and _ESCAPED_ASCII not in text
+    return shorter if is_sure or _parsed(shorter) == data | {"stream": []} else text
 
 
 def _dump(value: Any) -> bytes:
@@ -82,12 +109,3 @@ def json_text(value: Any) -> bytes:
 def valid(text: bytes) -> bytes:
     """The text as valid UTF-8, with U+FFFD where it is not."""
     return text.decode("utf-8", "replace").encode()
-
-
-def scrubbed(value: Any) -> Any:
-    """The value with U+FFFD for every lone surrogate in its strings and keys."""
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        return {scrubbed(key): scrubbed(item) for key, item in value.items()}
-    return [scrubbed(item) for item in value] if isinstance(value, list) else value

@@ -59,11 +59,13 @@ def _event(row: Row, stream: list[Row], version: int) -> Object:
 
 
 def _as_written(row: Row, event: Object) -> Object:
-    """The event with the members that have no column, unless they were normalised away."""
-    line = _parse(row["raw_line"])
-    if line["type"] != event["type"] or line.get("data") != event["data"]:
-        return event
-    return line if row["source_ranges"] is None else line | {"sourceEventSeqs": event["sourceEventSeqs"]}
+    """The line as written, with what was normalised in it: members that have no column are there too."""
+    line: Object = _parse(row["raw_line"])
+    if row["normalised_from"] == "tutorial":
+        return event | {"surfaceOp": line["surfaceOp"]} if "surfaceOp" in line else event
+    known = ("type", "data") if row["normalised_from"] else ()
+    sources = ("sourceEventSeqs",) if row["source_ranges"] is not None else ()
+    return line | {name: event[name] for name in (*known, *sources)}
 
 
 def _chunk_events(row: Row) -> Iterator[Object]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from turnlake.events.runs import ROW_TYPES, Run
 from turnlake.events.scan import Record
-from turnlake.events.values import Object, is_int
+from turnlake.events.values import Object, is_int, scrubbed
 from turnlake.parquet.facts import Facts, chunk_facts, event_facts
-from turnlake.parquet.payload import json_text, payload_of, scrubbed, valid
+from turnlake.parquet.payload import json_text, payload_of, valid
 
 # The columns that every row has, in the order of the tuples below; all others are rare.
 EVENT_COLUMNS = (
@@ -32,7 +33,10 @@ def event_row(record: Record, log_id: str) -> tuple[tuple[Any, ...], Facts]:
     """The row of a record that is no run: its EVENT_COLUMNS, and what else it has."""
     event: Object = scrubbed(record.event) if record.is_odd else record.event
     payload = payload_of(record, event)
-    facts = event_facts(event, record.stream)
+    stream = record.stream
+    if stream is not None and record.is_odd:
+        stream = [scrubbed_run(run) for run in stream]
+    facts = event_facts(event, stream)
     if payload.sql_text is not None:
         facts["sql_payload"] = payload.sql_text
     is_told = payload.is_exact and event.get("ignorable", True) is True
@@ -44,6 +48,8 @@ def event_row(record: Record, log_id: str) -> tuple[tuple[Any, ...], Facts]:
         is_told &= _surface(facts, event["surfaceOp"])
     if record.keep_line or not is_told:
         facts["raw_line"] = line_text(record)
+    if record.normalised_from is not None:
+        facts["normalised_from"] = record.normalised_from
     row = (
         log_id,
         record.branch,
@@ -73,7 +79,7 @@ def _surface(facts: Facts, op: Any) -> bool:
     facts["surface_op"] = "replace"
     facts["replace_start_seq"] = first if is_int(first) else None
     facts["replace_end_seq"] = last if is_int(last) else None
-    return len(op) == 3 and type(first) is int and type(last) is int
+    return True
 
 
 def line_text(record: Record) -> bytes:
@@ -119,6 +125,12 @@ def run_row(record: Record, run: Run, log_id: str, ordinal: int | None = None) -
         record.is_provisional,
     )
     return row, facts
+
+
+def scrubbed_run(run: Run) -> Run:
+    """The run with U+FFFD for every lone surrogate in its texts."""
+    fields = ("chunk_type", "texts", "call_id", "tool_name", "chunk")
+    return replace(run, **{name: scrubbed(getattr(run, name)) for name in fields})
 
 
 def _is_plain_delta(run: Run, chunk: Object) -> bool:

@@ -18,11 +18,11 @@ from typing import Any, Literal
 import orjson
 
 from turnlake.errors import LakeError, TurnlakeError
-from turnlake.parquet.rawfiles import RawFiles
 from turnlake.parquet.files import is_same_file, link_or_copy, make_folder, open_private, to_disk, write_whole
 from turnlake.parquet.lock import hold_lock
 from turnlake.parquet.parts import Part, describe_parts, state_id
 from turnlake.parquet.published import Published, Record, read_record, write_record
+from turnlake.parquet.rawfiles import RawFiles
 from turnlake.parquet.tables import LAKE_FORMAT, TABLES
 
 # In the order a build passes them; a test stops at each.

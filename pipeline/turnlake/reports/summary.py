@@ -16,12 +16,12 @@ NAMED_LOGS = 10
 _LOGS = """
 select
     count(*) as seen,
-    count_if(superseded_by is null and is_read) as counted,
-    count_if(superseded_by is not null) as superseded,
-    count_if(superseded_by is null and not is_read) as unread,
-    count_if(verdict = 'refused' and is_read and superseded_by is null) as refused,
-    count_if(is_torn) as torn,
-    count_if(verdict = 'removable_tail') as with_removable_tail,
+    count(*) filter (where superseded_by is null and is_read) as counted,
+    count(*) filter (where superseded_by is not null) as superseded,
+    count(*) filter (where superseded_by is null and not is_read) as unread,
+    count(*) filter (where verdict = 'refused' and is_read and superseded_by is null) as refused,
+    count(*) filter (where is_torn) as torn,
+    count(*) filter (where verdict = 'removable_tail') as with_removable_tail,
     coalesce(sum(unread_line_count), 0)::bigint as unread_lines
 from raw.logs
 """
@@ -35,8 +35,8 @@ order by source, path
 _SESSIONS = """
 select
     count(*) as session_count,
-    count_if(origin = 'subagent') as subagent_count,
-    count_if(origin is null and parent_session_id is not null) as fork_count,
+    count(*) filter (where origin = 'subagent') as subagent_count,
+    count(*) filter (where origin is null and parent_session_id is not null) as fork_count,
     coalesce(sum(event_count), 0)::bigint as event_count,
     coalesce(sum(turn_count), 0)::bigint as turn_count,
     coalesce(sum(attempt_count), 0)::bigint as attempt_count,

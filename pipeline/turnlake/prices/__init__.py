@@ -1,0 +1,1 @@
+"""Price cards: which there are, what they say, which one holds at an instant."""

@@ -1,0 +1,83 @@
+-- One row per surface event of a session: of those the harness accepts, of all that can be read where it refuses.
+-- grain: session_id, seq
+-- check: surface_op in ('append', 'replace')
+
+with counted as (
+    select e.*
+    from staging.events as e
+    inner join staging.sessions as s using (session_id)
+    left join intermediate.overridden_events as o using (session_id, branch, seq)
+    where e.type in (
+            'user/message',
+            'assistant/message',
+            'tool/result',
+            'system/message',
+            'developer/message',
+            'turn/start',
+            'turn/end',
+            'step/start',
+            'step/end'
+        )
+        and case
+            when s.verdict = 'refused' then o.seq is null
+            else e.branch = 0 and e.seq < s.accepted_event_count
+        end
+),
+
+-- A message event of a later format is an unknown type in an older one.
+surface as (
+    select *
+    from counted
+    where surface_op is not null
+        and is_known_type is distinct from false
+        and type not in ('turn/start', 'turn/end', 'step/start', 'step/end')
+),
+
+-- The turn and step that are open from each bracket on.
+brackets as (
+    select
+        session_id,
+        seq,
+        case when type <> 'turn/end' then turn end as turn,
+        case when type = 'step/start' then step end as step
+    from counted
+    where type in ('turn/start', 'turn/end', 'step/start', 'step/end')
+)
+
+select
+    -- Session of the event, its inherited prefix included.
+    s.session_id,
+    -- Sequence number of the event.
+    s.seq,
+    -- Branch of the event.
+    s.branch,
+    -- Event type.
+    s.type,
+    -- append or replace.
+    s.surface_op,
+    -- First surface node that a replace names.
+    s.replace_start_seq,
+    -- Last surface node that a replace names.
+    s.replace_end_seq,
+    -- Pairs first, last of each run of events that the message is made from; `[]` = none, NULL = not told.
+    s.source_ranges,
+    -- Time of the event, Unix ms.
+    s.time_ms,
+    -- The event is a part of the prefix copied from the parent session.
+    s.is_inherited,
+    -- Id of the message.
+    s.message_id,
+    -- Role of the message as written.
+    s.role,
+    -- Kind of the message's source.
+    s.source_kind,
+    -- Blocks in the message's content.
+    s.content_block_count,
+    -- Turn that the message names; of a user or system message the turn open at it, NULL between turns.
+    case when s.type in ('user/message', 'system/message') then b.turn else s.turn end as turn,
+    -- Step that the message names; of a user or system message the step open at it, NULL between steps.
+    case when s.type in ('user/message', 'system/message') then b.step else s.step end as step
+from surface as s
+asof left join brackets as b
+    on s.session_id = b.session_id
+    and s.seq > b.seq
