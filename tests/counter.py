@@ -162,6 +162,8 @@ CARDS = {
         (_ms("2026-09-10T04:00:00+00:00"), "0.15", "0.60", "0.003"),
     ],
 }
+CARDS["deepseek-v4-flash-vision-exp"] = CARDS["deepseek-v4-flash"]
+CARDS["deepseek-flash"] = CARDS["deepseek-v4-flash"][2:]
 PEAK_FROM = _ms("2026-08-16T16:00:00+00:00")
 WEEKENDS_FROM = _ms("2026-08-22T16:00:00+00:00")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from agreement import differences
 from counter import Session, count, window
 from counter_tools import union
-from drawn import write_family
+from drawn import Drawn, write_family
 from lakes import START_MS
 from turnlake.api import connect
 from turnlake.cli import main
@@ -24,7 +25,7 @@ MINUTE = 60_000
 
 def disagreements(root: Path, lake: Path, sessions: list[Session]) -> list[str]:
     """Where a real build of the logs below a sessions root and the second count differ."""
-    assert main(["build", str(root), "--lake", str(lake), "--workers", "1", "--json", "-q"]) == 0
+    assert main(["build", str(root), "--lake", str(lake), "--workers", "1", "-q"]) == 0
     with connect(lake) as db:
         return differences(db, sessions)
 
@@ -41,7 +42,7 @@ def drawn_disagreements(scripts: list[tuple[int, int]]) -> list[str]:
 SCRIPT = st.tuples(st.integers(0, 1 << 20), st.integers(1, 5))
 
 
-@settings(max_examples=3, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=3, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(st.lists(SCRIPT, min_size=1, max_size=40))
 def test_the_marts_agree_with_the_second_count(scripts: list[tuple[int, int]]) -> None:
     assert drawn_disagreements(scripts) == []
@@ -60,6 +61,20 @@ def test_the_marts_agree_on_a_synthetic_sample(version: int, tmp_path: Path) -> 
     paths = sorted(root.rglob("session*.jsonl*"))
     assert len(paths) == 16
     assert disagreements(root, tmp_path / "lake", [count(path.read_bytes()) for path in paths]) == []
+
+
+@pytest.mark.xfail(strict=True, reason="a cut behind a broken line is not seen, and the parent's calls count twice")
+def test_a_broken_line_in_a_copied_part_leaves_it_the_parents(tmp_path: Path) -> None:
+    drawn = Drawn(Random(1), 4, "s", parentSession="p", isSeeded=True)
+    for _ in range(2):
+        drawn.play()
+    drawn.event("session/end-seed", {"inherited": True})
+    drawn.play()
+    drawn.lines[2] = b'{"type":"turn/sta'
+    path = tmp_path / "root" / "--w--" / "s" / "session.v4.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"".join(line + b"\n" for line in (json.dumps(drawn.header).encode(), *drawn.lines)))
+    assert disagreements(tmp_path / "root", tmp_path / "lake", [count(path.read_bytes())]) == []
 
 
 # The second count itself, on logs small enough to count by hand

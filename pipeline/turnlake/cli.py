@@ -137,7 +137,9 @@ def parse(words: Sequence[str]) -> tuple[str, argparse.Namespace]:
     name = words[0]
     if name not in COMMANDS:
         raise UsageError(f"no command {name!r}{nearest(name, COMMANDS)}; see turnlake --help")
-    return name, command_parser(name).parse_all(words[1:])
+    args = command_parser(name).parse_all(words[1:])
+    args.words = list(words)
+    return name, args
 
 
 def load(name: str) -> Command:

@@ -26,7 +26,7 @@ with counted as (
 
 -- A message event of a later format is an unknown type in an older one.
 surface as (
-    select *
+    select *, type in ('user/message', 'system/message') or turn is null as takes_open_turn
     from counted
     where surface_op is not null
         and is_known_type is distinct from false
@@ -73,10 +73,10 @@ select
     s.source_kind,
     -- Blocks in the message's content.
     s.content_block_count,
-    -- Turn that the message names; of a user or system message the turn open at it, NULL between turns.
-    case when s.type in ('user/message', 'system/message') then b.turn else s.turn end as turn,
-    -- Step that the message names; of a user or system message the step open at it, NULL between steps.
-    case when s.type in ('user/message', 'system/message') then b.step else s.step end as step
+    -- Turn that the message names; of a user or system message the one open at it, NULL between turns.
+    case when s.takes_open_turn then b.turn else s.turn end as turn,
+    -- Step that the message names; of a user or system message the one open at it, NULL between steps.
+    case when s.takes_open_turn then b.step else s.step end as step
 from surface as s
 asof left join brackets as b
     on s.session_id = b.session_id

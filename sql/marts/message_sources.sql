@@ -20,18 +20,22 @@ select
     s.seq,
     -- Sequence number of the event it was made from.
     s.source_seq,
-    -- shadowed: a message it replaced; call: a tool call; other: any other event; chunk: no event of its own row.
+    -- shadowed: a message it replaced; call: a tool call; chunk: what an answer names and no event stands for;
+    -- else other.
     case
-        when n.seq is not null then 'shadowed'
+        when r.seq is not null then 'shadowed'
         when e.type = 'tool/call' then 'call'
-        when e.seq is not null then 'other'
-        else 'chunk'
+        when e.seq is null and n.type = 'assistant/message' then 'chunk'
+        else 'other'
     end as kind
 from sources as s
-left join intermediate.surface_nodes as n
+inner join intermediate.surface_nodes as n
     on s.session_id = n.session_id
-    and s.source_seq = n.seq
-    and s.seq = n.shadowed_by_seq
+    and s.seq = n.seq
+left join intermediate.surface_nodes as r
+    on s.session_id = r.session_id
+    and s.source_seq = r.seq
+    and s.seq = r.shadowed_by_seq
 left join current_events as e
     on s.session_id = e.session_id
     and s.source_seq = e.seq

@@ -4,10 +4,16 @@
 -- check: (outcome = 'open') = (result_seq is null)
 -- check: is_nested or parent_call_id is null
 
-with started as (
-    select c.*, e.arguments
-    from intermediate.tool_calls as c
-    left join staging.events as e on c.session_id = e.session_id and c.call_line = e.line
+with starts as (
+    select session_id, line as call_line, arguments
+    from staging.events
+    where arguments is not null
+),
+
+started as (
+    select *
+    from intermediate.tool_calls
+    left join starts using (session_id, call_line)
 ),
 
 -- The arguments of a call that never started stand in its message only.

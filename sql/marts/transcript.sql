@@ -33,8 +33,10 @@ read as (
         list_transform(
             case type when 'user/message' then data.content else data.message.content end,
             lambda block: case block.type
-                when 'text' then block.text
-                when 'tool-result' then array_to_string(list_transform(block.content, lambda part: part.text), '')
+                when 'text' then coalesce(block.text, '')
+                when 'tool-result'
+                    then array_to_string(list_transform(block.content, lambda part: coalesce(part.text, '')), '')
+                else ''
             end
         ) as texts
     from parsed

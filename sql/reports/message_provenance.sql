@@ -2,8 +2,9 @@
 -- The last message with sources, unless `set variable session_id = '…'` and `set variable seq = 12` chose another.
 
 with recursive parameters as (
-    select session_id, seq
+    select session_id, seq, log_id
     from staging.events
+    inner join staging.sessions using (session_id)
     where session_id = coalesce(getvariable('session_id'), session_id)
         and seq = coalesce(getvariable('seq'), seq)
         and (getvariable('seq') is not null or len(source_ranges) > 0 or chunk_count > 0)
@@ -46,8 +47,7 @@ reached as (
 chunks as (
     select c.*
     from raw.chunks as c
-    semi join staging.sessions using (log_id)
-    semi join parameters using (session_id)
+    semi join parameters using (log_id)
     qualify c.form = 'stream' or c.branch = max(c.branch) over (partition by c.session_id, c.seq)
 ),
 
@@ -64,8 +64,8 @@ found as (
         e.payload as text
     from reached as r
     inner join current_events as k on r.session_id = k.session_id and r.seq = k.seq
-    inner join raw.events as e on k.session_id = e.session_id and k.seq = e.seq and k.line = e.line
-    semi join staging.sessions using (log_id)
+    inner join raw.events as e on k.seq = e.seq and k.line = e.line
+    semi join parameters using (log_id)
 
     union
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from turnlake.commands import ingest, model
+from turnlake.commands.options import seconds
+
+if TYPE_CHECKING:
+    from turnlake.reports.summary import Summary
 
 HELP = "read logs, build the tables, publish them: the main job"
 EXAMPLE = "turnlake build ~/.dsh/sessions --lake data/lake"
@@ -14,25 +19,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command: those of `ingest` and `model`."""
     ingest.add_arguments(parser)
     model.add_prices(parser)
-    parser.add_argument("--memory", metavar="SIZE", help="memory the models may use before they spill, such as 500MB")
-    parser.add_argument("--threads", type=int, metavar="N", help="threads the models use (default: one a processor)")
+    model.add_limits(parser)
+    parser.add_argument("--follow", action="store_true", help="build again and again until a signal ends it")
+    parser.add_argument(
+        "--every",
+        type=seconds,
+        default=30.0,
+        metavar="TIME",
+        help="pause between two builds of --follow (default: 30s)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Builds, then prints the summary."""
-    from turnlake.commands.steps import building, ingest_logs, prices_of, publish_models
+    """Builds, then prints the summary; with --follow again and again."""
+    if args.follow:
+        from turnlake.commands.follow import follow
+
+        return follow(args)
+    summary, is_partial = build(args)
     from turnlake.console import print_json
+    from turnlake.reports.summary import as_json, print_text
+
+    if args.json:
+        print_json(as_json(summary))
+    else:
+        print_text(summary)
+    return 1 if args.strict and (is_partial or summary.is_partial) else 0
+
+
+def build(args: argparse.Namespace) -> tuple[Summary, bool]:
+    """Brings the lake up to its logs, prices and models; the summary, and whether a log is not whole."""
+    from turnlake.commands.steps import building, ingest_logs, is_published, prices_of, publish_models
+    from turnlake.reports.summary import keep_summary, kept_summary, summarise
 
     # Before the logs: a price file that makes no sense should not cost a reading of them.
     prices = prices_of(args)
     with building(args) as (lake, work):
         done = ingest_logs(lake, work, args)
-        publish_models(lake, done.state, work, args, prices)
-    from turnlake.reports.summary import as_json, print_text, summarise
-
-    summary = summarise(args.lake, done.counts)
-    if args.json:
-        print_json(as_json(summary))
-    else:
-        print_text(summary)
-    return 1 if args.strict and (done.is_partial or summary.is_partial) else 0
+        is_new = done.is_news or not is_published(lake, done.state, prices)
+        summary = None if is_new else kept_summary(lake, args.lake, done.counts)
+        if is_new:
+            publish_models(lake, done.state, work, args, prices)
+        if summary is None:
+            summary = summarise(args.lake, done.counts)
+            keep_summary(lake, summary)
+    return summary, done.is_partial

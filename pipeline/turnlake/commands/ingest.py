@@ -19,9 +19,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="sessions root, project or session folder, log file or export ZIP; NAME=PATH names a machine "
         "(default: $DSH_HOME/sessions, else ~/.dsh/sessions)",
     )
-    parser.add_argument("--full", action="store_true", help="read every log again, as every run does for now")
-    parser.add_argument("--workers", type=whole_number, metavar="N", help="processes that read logs (default: one a processor)")
-    parser.add_argument("--max-line", type=whole_number, metavar="BYTES", help="longest line that is read (default: 256000000)")
+    parser.add_argument("--full", action="store_true", help="read every log again, not only what is new")
+    parser.add_argument(
+        "--purge-missing", action="store_true", help="drop logs that are not there any more; else they stay"
+    )
+    parser.add_argument(
+        "--workers", type=whole_number, metavar="N", help="processes that read logs (default: one a processor)"
+    )
+    parser.add_argument(
+        "--max-line", type=whole_number, metavar="BYTES", help="longest line that is read (default: 256000000)"
+    )
     parser.add_argument("--no-wait", action="store_true", help="exit with 2 when another build runs on the lake")
 
 

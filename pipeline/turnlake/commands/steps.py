@@ -10,35 +10,37 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from turnlake.console import note, progress
-from turnlake.errors import LakeError, UsageError
+from turnlake.errors import LakeError
 from turnlake.logs.discover import find_logs
 from turnlake.logs.lines import MAX_LINE
 from turnlake.logs.source import Source, default_source, parse_source
+from turnlake.models.folder import models_digest
 from turnlake.parquet.engine import default_workers
-from turnlake.parquet.ingest import Ingested, Options, ingest
 from turnlake.parquet.loads import Load, LogRead, append_load
+from turnlake.parquet.plan import Options, manifest_of, plan_ingest
 from turnlake.parquet.state import Lake, State
+from turnlake.parquet.tables import LAKE_FORMAT
 from turnlake.prices.prices import Prices, load_prices, override_file
+
+if TYPE_CHECKING:
+    from turnlake.models.build import BuildResult
 
 
 @dataclass(frozen=True)
 class IngestRun:
-    """What an ingest did: the state it committed, what it wrote, and the counts of the contract."""
+    """What an ingest did: the state that is current now, and the counts of the contract.
+
+    `is_partial` says whether a log was refused, torn, or has lines that gave no row; `is_news` is False where
+    nothing had changed.
+    """
 
     state: State
-    ingested: Ingested
     counts: dict[str, int]
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether a log was refused, torn, or has lines that gave no row."""
-        return any(
-            log["verdict"] != "clean" or log.get("is_torn") or log.get("unread_line_count")
-            for log in self.ingested.logs
-        )
+    is_partial: bool
+    is_news: bool
 
 
 @contextmanager
@@ -64,23 +66,43 @@ def sources_of(args: argparse.Namespace) -> list[Source]:
 
 
 def ingest_logs(lake: Lake, work: Path, args: argparse.Namespace) -> IngestRun:
-    """Ingest all sources into a new state of the lake, and note the run in its loads."""
+    """Read what is new into a new state of the lake, and note the run in its loads.
+
+    Where nothing is new the state stays the one there is; then no log and no Parquet file is opened.
+    """
     started_at = _now()
     discovery = find_logs(sources_of(args))
-    options = Options(args.workers or default_workers(), args.max_line or MAX_LINE)
-    with progress("reading logs", len(discovery.logs), quiet=args.quiet) as advance:
-        ingested = ingest(discovery, work, options, advance)
+    options = Options(args.workers or default_workers(), args.max_line or MAX_LINE, args.full, args.purge_missing)
+    before = lake.current()
+    plan = plan_ingest(discovery, before, options)
+    if before is not None and not plan.is_news:
+        known = manifest_of(before)
+        seen = sum(known.logs[log_id].is_log for log_id in plan.unchanged)
+        counts = _counts(seen, 0, seen, known.refused_count, 0)
+        append_load(lake, Load(started_at, _now(), args.command, **counts, read=()))
+        return IngestRun(before, counts, known.is_partial, is_news=False)
+    # Arrow is loaded only now, and before worker processes are forked: each would load it again.
+    from turnlake.parquet.ingest import ingest
+
+    with progress("reading logs", len(plan.read) + len(plan.replayed), quiet=args.quiet) as advance:
+        ingested = ingest(discovery, work, options, advance, before, plan)
     state = lake.commit_state(work)
-    counts = {
-        "logs_seen": len(ingested.logs),
-        "logs_read": sum(log["is_read"] for log in ingested.logs),
-        "logs_unchanged": 0,
-        "logs_refused": len(ingested.refused),
-        "events_added": ingested.event_count,
+    seen = sum(not log["is_missing"] for log in ingested.logs)
+    unchanged = sum(log["log_id"] in plan.unchanged for log in ingested.logs)
+    counts = _counts(seen, len(ingested.read), unchanged, ingested.refused_count, ingested.events_added)
+    reads = tuple(LogRead(path, why) for path, why in ingested.read)
+    append_load(lake, Load(started_at, _now(), args.command, **counts, read=reads))
+    return IngestRun(state, counts, ingested.is_partial, is_news=True)
+
+
+def _counts(seen: int, read: int, unchanged: int, refused: int, events_added: int) -> dict[str, int]:
+    return {
+        "logs_seen": seen,
+        "logs_read": read,
+        "logs_unchanged": unchanged,
+        "logs_refused": refused,
+        "events_added": events_added,
     }
-    read = tuple(LogRead(log["path"], "full") for log in ingested.logs)
-    append_load(lake, Load(started_at, _now(), args.command, **counts, read=read))
-    return IngestRun(state, ingested, counts)
 
 
 def prices_of(args: argparse.Namespace) -> Prices:
@@ -88,15 +110,25 @@ def prices_of(args: argparse.Namespace) -> Prices:
     return load_prices(override_file(args.lake, args.prices, os.environ), args.currency)
 
 
-def publish_models(lake: Lake, state: State, work: Path, args: argparse.Namespace, prices: Prices | None = None) -> Any:
-    """Build the database of a state, priced by these cards or the built-in ones, and publish it; what was built."""
+def is_published(lake: Lake, state: State, prices: Prices) -> bool:
+    """Whether the database in place was built from that state, these prices and the models of now."""
+    published = lake.published()
+    return published is not None and (published.state_id, dict(published.inputs)) == (state.id, _inputs(prices))
+
+
+def publish_models(lake: Lake, state: State, work: Path, args: argparse.Namespace, prices: Prices) -> BuildResult:
+    """Build the database of a state, priced by these cards, and publish it; what was built."""
     from turnlake.models.build import build_database
 
-    prices = prices or load_prices()
     database = work / "turnlake.duckdb"
     result = build_database(state.raw_files(), database, prices=prices, memory=args.memory, threads=args.threads)
-    lake.publish(state, database, prices.inputs)
+    lake.publish(state, database, _inputs(prices))
     return result
+
+
+def _inputs(prices: Prices) -> dict[str, str]:
+    """What else than a state decides what is in the database."""
+    return {**prices.inputs, "models": models_digest(), "lake_format": str(LAKE_FORMAT)}
 
 
 def current_state(lake: Lake) -> State:

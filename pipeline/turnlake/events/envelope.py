@@ -76,7 +76,12 @@ def payload_faults(event: Object, version: int) -> Iterator[Fault]:
     header = data.get("header") if kind == "request/header" and isinstance(data, dict) else None
     if version >= 3 and isinstance(header, dict) and (header.get("tools") == [] or header.get("adapterDefaults") == {}):
         yield Fault("INV-31", "with empty tools or adapterDefaults", True)
-    if kind in ("assistant/message", "assistant/attempt") and version >= 2 and isinstance(data, dict) and "stream" not in data:
+    if (
+        kind in ("assistant/message", "assistant/attempt")
+        and version >= 2
+        and isinstance(data, dict)
+        and "stream" not in data
+    ):
         yield Fault("INV-26", "without a stream", False)
 
 

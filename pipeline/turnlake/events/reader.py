@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,19 +16,28 @@ from turnlake.events.verdict import Verdict
 from turnlake.findings import Finding
 from turnlake.logs.container import container_of, open_log
 from turnlake.logs.discover import LogFile, find_logs
-from turnlake.logs.lines import MAX_LINE, Block, LineReader, Overlong
+from turnlake.logs.lines import MAX_LINE, Block, Line, LineReader, Mark, Overlong
 from turnlake.logs.source import parse_source
 
 
 class LogPass:
     """One pass over an opened log: iterate over `records()` or `record_blocks()`, then ask for the verdict."""
 
-    def __init__(self, log: LogFile, file: BinaryIO, container: str, max_line: int = MAX_LINE) -> None:
-        stem = Path(log.folder).name if log.is_canonical and log.folder else Path(log.file_name).stem
+    def __init__(
+        self, log: LogFile, file: BinaryIO, container: str, max_line: int = MAX_LINE, start: Mark | None = None
+    ) -> None:
         self.container = container
-        self.lines = LineReader(file, container, max_line)
-        self.scan = Scan(LogName(log.generation, stem or "session"))
+        self.lines = LineReader(file, container, max_line, start or Mark())
+        self.scan = new_scan(log)
         self.verdict: Verdict | None = None
+        self.provisional_from: int | None = None
+        self.end_findings = 0
+
+    def replay(self, lines: Iterable[Line]) -> None:
+        """Bring the state up to where reading starts, by the lines before that."""
+        for line in lines:
+            self.scan.feed(*line)
+        self.scan.findings.clear()
 
     def records(self) -> Iterator[Record]:
         """Every readable line in order. `verdict` is set when this ends."""
@@ -36,12 +45,20 @@ class LogPass:
             yield from records
 
     def record_blocks(self) -> Iterator[list[Record]]:
-        """The records of some MB of lines at a time, perhaps none, so that findings can be taken in between."""
+        """The records of some MB of lines at a time, perhaps none, so that findings can be taken in between.
+
+        Afterwards `provisional_from` is the number of the first provisional line, None without one, and
+        `end_findings` how many of the findings left are about the log's end.
+        """
         for block in self.lines.blocks():
+            if block.is_provisional and self.provisional_from is None:
+                self.provisional_from = block.number
             yield self._feed(block)
             if self.scan.is_stopped:
                 break
+        before = len(self.scan.findings)
         self.verdict = self.scan.finish(self.lines.corrupt)
+        self.end_findings = len(self.scan.findings) - before
 
     def _feed(self, block: Block) -> list[Record]:
         feed, offset, provisional = self.scan.feed, block.offset, block.is_provisional
@@ -54,6 +71,12 @@ class LogPass:
                 break
             offset += (data.length if isinstance(data, Overlong) else len(data)) + 1
         return records
+
+
+def new_scan(log: LogFile) -> Scan:
+    """The state of a log before its first line."""
+    stem = Path(log.folder).name if log.is_canonical and log.folder else Path(log.file_name).stem
+    return Scan(LogName(log.generation, stem or "session"))
 
 
 @dataclass(frozen=True)

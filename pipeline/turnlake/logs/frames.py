@@ -43,13 +43,16 @@ class _Torn(Exception):
     """The file ends inside a frame."""
 
 
-def read_pieces(file: BinaryIO) -> Iterator[Piece]:
-    """The content of all frames in order; file is seekable.
+def read_pieces(file: BinaryIO, offset: int = 0) -> Iterator[Piece]:
+    """The content of all frames from that offset on, in order; file is seekable.
+
+    Frames are counted from 0, or from 1 where reading starts behind the first.
 
     A torn last frame yields what can be decoded of it. Raises FrameError at the first frame that is no
     zstd frame, fails its checksum or does not decompress; what came before has been yielded by then.
     """
-    offset = decoded = frame = 0
+    decoded, frame = 0, int(offset > 0)
+    file.seek(offset)
     while True:
         try:
             size = _frame_size(file, offset)
@@ -63,6 +66,8 @@ def read_pieces(file: BinaryIO) -> Iterator[Piece]:
             if decoded > BOMB_FLOOR + BOMB_RATIO * file.tell():
                 raise FrameError(offset, f"{decoded} bytes out of {file.tell()}", is_bomb=True)
             yield Piece(data, frame, offset, False, size is None)
+        if size is not None:
+            file.seek(offset + size)
         yield Piece(b"", frame, offset, size is not None, size is None)
         if size is None:
             return

@@ -29,23 +29,35 @@ class Block(NamedTuple):
     is_provisional: bool
 
 
+class Mark(NamedTuple):
+    """A place between two complete lines or frames where reading can begin or go on.
+
+    `offset` is that in the file, `decoded` that in the decompressed log, `line_count` the lines before it.
+    """
+
+    offset: int = 0
+    decoded: int = 0
+    line_count: int = 0
+
+
 class LineReader:
-    """Reads a log once, front to back.
+    """Reads a log once, front to back, or from a mark on.
 
     Iterate over `blocks()`; when that ends the attributes tell how the file ended: `is_torn`, `torn_bytes`
     (bytes of the file behind its last complete line or frame), `corrupt` (what is wrong with the container,
-    None when nothing is), `decoded_bytes`, `line_count`.
+    None when nothing is), `decoded_bytes`, `line_count`, and `mark`, where the next reading can go on.
     """
 
-    def __init__(self, file: BinaryIO, container: str, max_line: int = MAX_LINE) -> None:
+    def __init__(self, file: BinaryIO, container: str, max_line: int = MAX_LINE, start: Mark = Mark()) -> None:  # noqa: B008
         self._file = file
         self._is_zstd = container == "zstd"
         self._max_line = max_line
         self._held: list[bytes] = []
         self._held_bytes = 0
-        self._offset = 0
-        self.line_count = 0
-        self.decoded_bytes = 0
+        self._offset = start.decoded
+        self.mark = start
+        self.line_count = start.line_count
+        self.decoded_bytes = start.decoded
         self.is_torn = False
         self.torn_bytes = 0
         self.corrupt: Finding | None = None
@@ -58,23 +70,29 @@ class LineReader:
             if end >= 0:
                 yield self._complete(piece.data, end, piece.is_torn)
             self._hold(piece.data[end + 1 :])
+        if not self._is_zstd:
+            self.mark = Mark(self._offset, self._offset, self.line_count)
         if self._held_bytes and not self._is_zstd:
             self.is_torn, self.torn_bytes = True, self._held_bytes
         elif self._held_bytes and not self.is_torn:
             self._damage("frame_ends_in_line", 0, "the frames together end inside a line")
 
     def _raw_pieces(self) -> Iterator[Piece]:
+        if self.mark.offset:
+            self._file.seek(self.mark.offset)
         while data := self._file.read(RAW_PIECE):
             yield Piece(data, 0, 0, False, False)
 
     def _zstd_pieces(self) -> Iterator[Piece]:
         try:
-            for piece in read_pieces(self._file):
+            for piece in read_pieces(self._file, self.mark.offset):
                 if piece.is_torn and not self.is_torn:
                     self._tear(piece.frame_offset)
                 if piece.is_torn and piece.frame == 0:
                     continue  # an unborn session: without one complete frame there is no header
                 yield piece
+                if piece.ends_frame and not self._held_bytes:
+                    self.mark = Mark(self._file.tell(), self._offset, self.line_count)
                 if piece.frame == 0 and piece.ends_frame and (self.line_count != 1 or self._held_bytes):
                     self._damage("first_frame_not_header", 0, "the first frame is not exactly one line")
         except FrameError as error:

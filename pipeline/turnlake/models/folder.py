@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
+from turnlake import __version__
 from turnlake.errors import ModelError
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -19,3 +21,13 @@ def sql_folder(package: Path = PACKAGE) -> Path:
         if (folder / "marts").is_dir():
             return folder
     raise ModelError(f"there are no SQL models beside {package}: install turnlake again")
+
+
+def models_digest() -> str:
+    """What the models of this turnlake are, in hex: it changes with any of their files and with each version."""
+    digest = sha256(__version__.encode())
+    root = sql_folder()
+    for path in sorted(root.rglob("*.sql")):
+        digest.update(f"\0{path.relative_to(root).as_posix()}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -17,11 +17,11 @@ BATCH_LOGS = 1000
 ZSTD_FACTOR = 3
 
 
-def make_batches(logs: Sequence[LogFile]) -> list[Batch]:
-    """The logs in batches, in their order; parts are named by the position of their batch."""
+def make_batches(logs: Sequence[LogFile], first: int = 0) -> list[Batch]:
+    """The logs in batches, in their order; parts are numbered from first on."""
     limit = max(BATCH_BYTES, sum(map(_weight, logs)) // MOST_BATCHES)
     groups = list(_groups(logs, limit))
-    return [Batch(f"part-{position:05}.parquet", group) for position, group in enumerate(groups or [()])]
+    return [Batch(f"part-{number:05}.parquet", group) for number, group in enumerate(groups, first)]
 
 
 def largest_first(batches: Sequence[Batch]) -> list[Batch]:

@@ -6,61 +6,73 @@ Pure: the same logs give the same bytes, in any process, any number of times.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from turnlake.events.reader import LogPass
-from turnlake.events.runs import Run
-from turnlake.events.scan import Record
-from turnlake.events.values import is_int
+from turnlake.events.reader import LogPass, new_scan
 from turnlake.events.verdict import Verdict
-from turnlake.findings import CODES, Finding
+from turnlake.findings import Finding
 from turnlake.logs.container import container_of, open_log
 from turnlake.logs.discover import LogFile
-from turnlake.logs.lines import MAX_LINE
-from turnlake.parquet.columns import Columns
-from turnlake.parquet.rows import ENCODED_COLUMNS, EVENT_COLUMNS, RUN_COLUMNS, event_row, run_row, scrubbed_run
-from turnlake.parquet.tables import CHUNK_RUNS, EVENTS, FINDINGS, PARSER_VERSION
-from turnlake.parquet.write import PartWriter
-
-# Bytes of log lines that make up a row group: what one conversion holds in memory at a time.
-GROUP_BYTES = 24 << 20
-# A log may be nothing but faults: how many are collected at a time, and what one weighs in a row group.
-FINDINGS_AT_ONCE = 10_000
-FINDING_BYTES = 500
+from turnlake.logs.lines import MAX_LINE, Mark
+from turnlake.parquet.checkpoints import fingerprint
+from turnlake.parquet.part import TAIL, PartRows, Row
+from turnlake.parquet.replay import stored_lines, stored_rows
+from turnlake.parquet.tables import PARSER_VERSION
 
 
-Row = dict[str, Any]
+@dataclass(frozen=True)
+class Stored:
+    """What a state holds of a log: its row of `logs`, the files that hold its events and chunk runs.
+
+    `mark` is where reading goes on; None where the log is gone and its rows are made anew from what is stored.
+    """
+
+    row: Row
+    events: tuple[Path, ...]
+    chunk_runs: tuple[Path, ...]
+    mark: Mark | None
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Logs to convert together; `name` is the name of the parts they become."""
+    """Logs to convert together; `name` is that of the parts they become, `stored` what is known of some by log_id."""
 
     name: str
     logs: tuple[LogFile, ...]
+    stored: Mapping[str, Stored] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Converted:
-    """What became of one log: its row of `logs`, without what depends on other logs; None for a file that is no log."""
+    """What became of one log.
+
+    `row` is its row of `logs` without what depends on other logs, None for a file that is no log. `mark`, `head` and
+    `tail` are for telling later whether it has grown (see checkpoints).
+    """
 
     log_id: str
     row: Row | None
-    findings: int
+    mark: Mark | None = None
+    head: str = ""
+    tail: str = ""
 
 
 def convert(batch: Batch, folder: Path, max_line: int = MAX_LINE) -> list[Converted]:
-    """Write the parts `<folder>/<table>/<batch.name>` and tell what each log is. The folders are there already."""
+    """Write the parts `<folder>/<table>/<batch.name>`, and below `<folder>/tail` what the next reading replaces.
+
+    Tells what each log is. The folders are there already.
+    """
     with _no_collector():
-        part = _Part(folder, batch.name)
+        rows, tail = PartRows(folder, batch.name), PartRows(folder / TAIL, batch.name)
         try:
-            return [part.convert(log, max_line) for log in batch.logs]
+            return [_convert(log, batch.stored.get(log.log_id), rows, tail, max_line) for log in batch.logs]
         finally:
-            part.close()
+            rows.close()
+            tail.close()
 
 
 @contextmanager
@@ -75,91 +87,77 @@ def _no_collector() -> Iterator[None]:
             gc.enable()
 
 
-class _Part:
-    """The rows of one batch on their way to its files."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self._events = Columns(EVENTS, always=EVENT_COLUMNS, encoded=ENCODED_COLUMNS)
-        self._runs = Columns(CHUNK_RUNS, always=RUN_COLUMNS, flat=("dt", "texts"), encoded=ENCODED_COLUMNS)
-        self._findings = Columns(FINDINGS)
-        self._writer = PartWriter(folder, name, (EVENTS, CHUNK_RUNS, FINDINGS))
-        self._held = 0
-        self._log_findings = 0
-
-    def convert(self, log: LogFile, max_line: int) -> Converted:
-        self._log_findings = 0
-        try:
-            container = container_of(log)
-            with open_log(log) as file:
-                reading = LogPass(log, file, container, max_line)
-                self._read(reading, log.log_id)
-        except OSError as error:
-            finding = Finding("unreadable_file", f"{log.place}: {error.strerror or error}")
-            self._add_findings([finding], log.log_id)
-            return Converted(log.log_id, unreadable_row(log), self._log_findings)
-        if reading.scan.is_no_log:
-            self._add_findings([Finding("not_a_log", log.place)], None)
-            return Converted(log.log_id, None, self._log_findings)
-        self._add_findings(reading.scan.findings, log.log_id)
-        return Converted(log.log_id, log_row(log, reading), self._log_findings)
-
-    def _read(self, reading: LogPass, log_id: str) -> None:
-        for records in reading.record_blocks():
-            for record in records:
-                self._held += len(record.raw)
-                if record.run is not None:
-                    self._add_run(record, record.run, log_id)
-                else:
-                    self._add_event(record, log_id)
-            if len(reading.scan.findings) > FINDINGS_AT_ONCE:
-                # The last one stays: the next line may be of its kind.
-                *done, last = reading.scan.findings
-                reading.scan.findings[:] = [last]
-                self._add_findings(done, log_id)
-            if self._held > GROUP_BYTES:
-                self._flush()
-
-    def _add_event(self, record: Record, log_id: str) -> None:
-        self._events.add(*event_row(record, log_id))
-        if record.stream:
-            turn, step = (_int_or_none(record.event["data"].get(name)) for name in ("turn", "step"))
-            for ordinal, run in enumerate(record.stream):
-                run.turn, run.step = turn, step
-                self._add_run(record, run, log_id, ordinal)
-
-    def _add_run(self, record: Record, run: Run, log_id: str, ordinal: int | None = None) -> None:
-        if record.is_odd:
-            run = scrubbed_run(run)
-        self._runs.add(*run_row(record, run, log_id, ordinal))
-        self._runs.lists["dt"].append(run.dt)
-        self._runs.lists["texts"].append(run.texts)
-
-    def _add_findings(self, findings: Sequence[Finding], log_id: str | None) -> None:
-        for finding in findings:
-            self._findings.add((), finding_row(finding, log_id))
-        self._log_findings += len(findings)
-        self._held += len(findings) * FINDING_BYTES
-
-    def _flush(self) -> None:
-        self._writer.write(
-            {"events": self._events.take(), "chunk_runs": self._runs.take(), "findings": self._findings.take()}
-        )
-        self._held = 0
-
-    def close(self) -> None:
-        self._flush()
-        self._writer.close()
+def _convert(log: LogFile, stored: Stored | None, rows: PartRows, tail: PartRows, max_line: int) -> Converted:
+    if stored is not None and stored.mark is None:
+        return _convert_again(log, stored, rows)
+    try:
+        container = container_of(log)
+        with open_log(log) as file:
+            reading = LogPass(log, file, container, max_line, stored.mark if stored else None)
+            if stored is not None:
+                lines = stored_lines(stored.row, *_rows_of(log, stored))
+                reading.replay(line for line in lines if not line.is_provisional)
+            _read(reading, log.log_id, rows, tail)
+            mark = _mark_of(log, reading)
+            head, end = fingerprint(file, mark) if mark else ("", "")
+    except OSError as error:
+        tail.add_findings([Finding("unreadable_file", f"{log.place}: {error.strerror or error}")], log.log_id)
+        return Converted(log.log_id, unreadable_row(log))
+    if reading.scan.is_no_log:
+        tail.add_findings([Finding("not_a_log", log.place)], None)
+        return Converted(log.log_id, None)
+    return Converted(log.log_id, log_row(log, reading), mark, head, end)
 
 
-def _int_or_none(value: object) -> int | None:
-    return int(value) if is_int(value) else None
+def _read(reading: LogPass, log_id: str, rows: PartRows, tail: PartRows) -> None:
+    """All rows of a log, each to where it belongs."""
+    findings = reading.scan.findings
+    for records in reading.record_blocks():
+        target = rows if reading.provisional_from is None else tail
+        for record in records:
+            target.add(record, log_id)
+        if reading.provisional_from is None and not reading.scan.is_stopped:
+            # The last one stays: the next line may be of its kind.
+            rows.add_findings(findings[:-1], log_id)
+            del findings[:-1]
+        target.flush_if_full()
+    if reading.scan.is_no_log:
+        return
+    in_lines = findings[: len(findings) - reading.end_findings]
+    split = reading.provisional_from
+    is_kept = [split is None or finding.line is None or finding.line < split for finding in in_lines]
+    rows.add_findings((finding for finding, kept in zip(in_lines, is_kept, strict=True) if kept), log_id)
+    tail.add_findings((finding for finding, kept in zip(in_lines, is_kept, strict=True) if not kept), log_id)
+    tail.add_findings(findings[len(in_lines) :], log_id)
 
 
-def finding_row(finding: Finding, log_id: str | None) -> Row:
-    """The row of a finding."""
-    row: Row = {"log_id": log_id, **finding._asdict()}
-    row["severity"] = finding.severity or CODES[finding.code].severity
-    return row
+def _mark_of(log: LogFile, reading: LogPass) -> Mark | None:
+    """Where the next reading can go on; None where that could not give the rows of a reading from the start."""
+    verdict = reading.verdict
+    is_whole = reading.lines.corrupt is None and not reading.scan.is_stopped and log.entry is None
+    return reading.lines.mark if is_whole and verdict and not verdict.unread_line_count else None
+
+
+def _rows_of(log: LogFile, stored: Stored) -> tuple[list[Row], list[Row]]:
+    return stored_rows(stored.events, log.log_id), stored_rows(stored.chunk_runs, log.log_id)
+
+
+# What only the file itself could tell, so that it is taken over where the file is gone.
+_ONLY_THE_FILE_TELLS = frozenset(("corrupt", "unreadable", "unknown_version", "version_mismatch"))
+
+
+def _convert_again(log: LogFile, stored: Stored, rows: PartRows) -> Converted:
+    """Rows of a log that is gone, made anew from its stored lines. Its findings are carried over as they are."""
+    scan = new_scan(log)
+    for line in stored_lines(stored.row, *_rows_of(log, stored)):
+        record = scan.feed(*line)
+        if record is not None:
+            rows.add(record, log.log_id)
+    verdict = scan.finish(None)
+    row = stored.row | {"parser_version": PARSER_VERSION}
+    if not stored.row["unread_line_count"] and stored.row["verdict_reason"] not in _ONLY_THE_FILE_TELLS:
+        row |= _judged(verdict)
+    return Converted(log.log_id, row)
 
 
 def unreadable_row(log: LogFile) -> Row:
@@ -204,27 +202,27 @@ def log_row(log: LogFile, reading: LogPass) -> Row:
     return {
         **_place(log),
         **facts,
-        **_counts(verdict),
+        **_judged(verdict),
         "container": reading.container,
         "header": scan.header_line.decode("utf-8", "replace") if scan.header_line is not None else None,
-        "dialect": verdict.dialect,
         "decoded_bytes": lines.decoded_bytes,
         "line_count": lines.line_count,
-        "verdict": verdict.verdict,
-        "verdict_reason": verdict.reason,
-        "verdict_line": verdict.line,
         "is_torn": lines.is_torn,
         "torn_bytes": lines.torn_bytes,
         "is_read": not scan.is_stopped and verdict.dialect is not None,
-        "has_unknown_required_type": verdict.has_unknown_required_type,
         "first_event_ms": scan.clock.earliest,
         "last_event_ms": scan.clock.latest,
         "clock_anomaly_count": scan.clock.anomaly_count,
     }
 
 
-def _counts(verdict: Verdict) -> dict[str, Any]:
+def _judged(verdict: Verdict) -> dict[str, Any]:
     return {
+        "dialect": verdict.dialect,
+        "verdict": verdict.verdict,
+        "verdict_reason": verdict.reason,
+        "verdict_line": verdict.line,
+        "has_unknown_required_type": verdict.has_unknown_required_type,
         "inherited_event_count": verdict.inherited_event_count,
         "event_count": verdict.event_count,
         "accepted_event_count": verdict.accepted_event_count,

@@ -5,29 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+import orjson
+
 from turnlake.logs.container import container_of, open_log
 from turnlake.logs.discover import LogFile
 from turnlake.logs.lines import LineReader, Overlong, read_lines
 
 Record = bytes | Overlong
+Records = Iterable[Record]
 
 
-def log_starts_with(longer: LogFile, shorter: LogFile) -> bool:
-    """Whether the durable records of longer begin with all those of shorter, whatever their containers.
+def records_of(log: LogFile) -> Iterator[Record]:
+    """The durable records of a log; of a damaged one those up to the damage. OSError where it can't be read."""
+    with open_log(log) as file:
+        yield from durable_records(LineReader(file, container_of(log)))
 
-    Of a damaged log these are the records up to the damage. OSError where one of the two can't be read.
+
+def starts_with(longer: Iterable[Record], shorter: Iterable[Record]) -> bool:
+    """Whether the records of longer begin with all records of shorter. Reads no further than the first difference.
+
+    Records that say the same in other words are equal: what is stored of a log that is gone need not have its bytes.
     """
-    with open_log(longer) as longer_file, open_log(shorter) as shorter_file:
-        return records_start_with(
-            durable_records(LineReader(longer_file, container_of(longer))),
-            durable_records(LineReader(shorter_file, container_of(shorter))),
-        )
-
-
-def records_start_with(longer: Iterable[Record], shorter: Iterable[Record]) -> bool:
-    """Whether the records of longer begin with all records of shorter. Reads no further than the first difference."""
     following = chain(longer, [None])
-    return all(record == next(following) for record in shorter)
+    return all(_same(record, next(following)) for record in shorter)
+
+
+def _same(one: Record, other: Record | None) -> bool:
+    if one == other:
+        return True
+    if not isinstance(one, bytes) or not isinstance(other, bytes):
+        return False
+    try:
+        return bool(orjson.loads(one) == orjson.loads(other))
+    except orjson.JSONDecodeError:
+        return False
 
 
 def durable_records(reader: LineReader) -> Iterator[Record]:

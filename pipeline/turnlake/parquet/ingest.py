@@ -1,118 +1,267 @@
-"""Logs -> a new state of the lake: find, convert in batches, decide which logs count."""
+"""Logs -> a new state of the lake: read what is new, carry over the rest, decide which logs count."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-import orjson
+from typing import Any
 
 from turnlake.findings import Finding
 from turnlake.logs.discover import Discovery, LogFile
-from turnlake.logs.lines import MAX_LINE
-from turnlake.parquet import engine
+from turnlake.parquet import carry, engine
 from turnlake.parquet.batches import largest_first, make_batches
-from turnlake.parquet.convert import Batch, Row, convert, finding_row
-from turnlake.parquet.copies import log_starts_with
+from turnlake.parquet.checkpoints import Known
+from turnlake.parquet.convert import Batch, Converted, Stored, convert
+from turnlake.parquet.copies import Records, records_of, starts_with
 from turnlake.parquet.files import make_folder
+from turnlake.parquet.manifest import Manifest, dump_manifest
+from turnlake.parquet.part import TAIL, Row, finding_row
+from turnlake.parquet.plan import Options, Plan, manifest_of, plan_ingest
+from turnlake.parquet.replay import stored_lines, stored_rows
 from turnlake.parquet.sessions import LogFacts, resolve
-from turnlake.parquet.tables import FINDINGS, LOGS, PARSER_VERSION, TABLES
+from turnlake.parquet.state import State
+from turnlake.parquet.tables import FINDINGS, LOGS, TABLES
 from turnlake.parquet.write import write_rows
 
 LOGS_PART = "logs.parquet"
 # Findings about more than one log, or about no log at all.
 FINDINGS_PART = "lake.parquet"
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to ingest. `max_line` is in bytes."""
-
-    workers: int
-    max_line: int = MAX_LINE
+# What the next reading of a log replaces.
+TAIL_PART = "tail.parquet"
 
 
 @dataclass(frozen=True)
 class Ingested:
-    """What an ingest wrote below its work folder: all tables and the manifest. `logs` are the rows of `logs`."""
+    """What an ingest wrote below its work folder: all tables and the manifest. `logs` are the rows of `logs`.
+
+    `read` are the paths of the logs that were read, each with why; `events_added` counts readable events more
+    than before.
+    """
 
     logs: tuple[Row, ...]
+    read: tuple[tuple[str, str], ...]
+    events_added: int
 
     @property
-    def refused(self) -> tuple[Row, ...]:
-        """The logs that the harness would refuse."""
-        return tuple(row for row in self.logs if row["verdict"] == "refused")
+    def refused_count(self) -> int:
+        """Logs that the harness would refuse."""
+        return sum(row["verdict"] == "refused" for row in self.logs)
 
     @property
-    def event_count(self) -> int:
-        """Readable events in all logs, chunks expanded."""
-        return sum(row.get("event_count") or 0 for row in self.logs)
+    def is_partial(self) -> bool:
+        """Whether a log was refused, torn, or has lines that gave no row."""
+        return any(row["verdict"] != "clean" or row.get("is_torn") or row.get("unread_line_count") for row in self.logs)
 
 
 def ingest(
-    discovery: Discovery, work: Path, options: Options, on_logs_done: Callable[[int], None] = lambda count: None
+    discovery: Discovery,
+    work: Path,
+    options: Options,
+    on_logs_done: Callable[[int], None] = lambda count: None,
+    before: State | None = None,
+    plan: Plan | None = None,
 ) -> Ingested:
-    """Convert all logs found into the tables of a new state below work. `on_logs_done` is told how many more are."""
-    for table in TABLES:
-        make_folder(work / table)
-    batches = make_batches(discovery.logs)
-    rows = _convert_all(batches, work, options, on_logs_done)
-    logs = [log for log in discovery.logs if log.log_id in rows]
-    findings = _decide(logs, rows)
-    by_place = {log.place: log.log_id for log in logs}
-    findings += [finding_row(finding, by_place.get(place)) for place, finding in discovery.findings]
-    ordered = tuple(rows[log.log_id] for log in logs)
-    write_rows(work / "logs" / LOGS_PART, LOGS, ordered)
-    write_rows(work / "findings" / FINDINGS_PART, FINDINGS, findings)
-    (work / "manifest.json").write_bytes(_manifest(batches))
-    return Ingested(ordered)
+    """Write the tables of a new state below work. `on_logs_done` is told how many more logs are read."""
+    plan = plan or plan_ingest(discovery, before, options)
+    return _Ingest(discovery, work, options, before, plan).run(on_logs_done)
 
 
-def _convert_all(
-    batches: Sequence[Batch], work: Path, options: Options, on_logs_done: Callable[[int], None]
-) -> dict[str, Row]:
-    """The rows of all logs that are logs, by log_id."""
-    rows: dict[str, Row] = {}
-    job = functools.partial(convert, folder=work, max_line=options.max_line)
-    for converted in engine.run(job, largest_first(batches), options.workers):
-        rows.update((one.log_id, one.row) for one in converted if one.row is not None)
-        on_logs_done(len(converted))
-    return rows
+class _Ingest:
+    """One run: what it knows of the state before, and what it has found out so far."""
+
+    def __init__(self, discovery: Discovery, work: Path, options: Options, before: State | None, plan: Plan) -> None:
+        self._discovery = discovery
+        self._work = work
+        self._options = options
+        self._plan = plan
+        self._before = before
+        self._manifest = manifest_of(before)
+        self._rows = _rows_before(before)
+        self._files = {log.log_id: log for log in discovery.logs}
+
+    def run(self, on_logs_done: Callable[[int], None]) -> Ingested:
+        for table in TABLES:
+            make_folder(self._work / table)
+        for lasting in carry.LASTING:
+            make_folder(self._work / TAIL / lasting.name)
+        events_before = _event_count(self._rows.values())
+        kept = self._kept()
+        known = {log_id: entry for log_id, entry in self._manifest.logs.items() if log_id in kept}
+        # What runs in other processes comes first: they must be forked before Arrow has threads here.
+        batches = self._batches()
+        known |= self._convert(batches, on_logs_done)
+        known = self._carry(known, batches)
+        logs = self._logs(known)
+        findings = self._decide(logs) + self._findings_of_discovery(known)
+        write_rows(self._work / "logs" / LOGS_PART, LOGS, [self._rows[log_id] for log_id in logs])
+        write_rows(self._work / "findings" / FINDINGS_PART, FINDINGS, findings)
+        rows = tuple(self._rows[log_id] for log_id in logs)
+        read = tuple((log.path, str(why)) for log, why in self._plan.read.values() if log.log_id in self._rows)
+        ingested = Ingested(rows, read, _event_count(rows) - events_before)
+        manifest = Manifest(
+            known,
+            self._plan.missing,
+            self._plan.left_out,
+            refused_count=ingested.refused_count,
+            is_partial=ingested.is_partial,
+        )
+        (self._work / "manifest.json").write_bytes(dump_manifest(manifest))
+        return ingested
+
+    def _kept(self) -> set[str]:
+        """Logs of the state before whose rows stay, be it with more to come."""
+        return set(self._manifest.logs) - self._plan.gone
+
+    def _batches(self) -> list[Batch]:
+        """What to convert: logs to be read, and gone ones whose stored rows are made anew."""
+        plan = self._plan
+        logs = [log for log, _ in plan.read.values()] + [self._gone_file(log_id) for log_id in sorted(plan.replayed)]
+        first = 1 + max((int(name[5:10]) for name in self._staying_parts()), default=-1)
+        stored = {log_id: self._stored(log_id) for log_id, (_, why) in plan.read.items() if why == "grown"}
+        stored |= {log_id: replace(self._stored(log_id), mark=None) for log_id in plan.replayed}
+        batches = make_batches(logs, first)
+        return [
+            replace(batch, stored={log.log_id: stored[log.log_id] for log in batch.logs if log.log_id in stored})
+            for batch in batches
+        ]
+
+    def _staying_parts(self) -> set[str]:
+        """Parts of the state before that hold rows which stay."""
+        staying = self._kept() | self._plan.replayed
+        return {part for log_id in staying for part in self._manifest.logs[log_id].parts}
+
+    def _stored(self, log_id: str) -> Stored:
+        known, before = self._manifest.logs[log_id], self._before
+        assert before is not None  # it is what knows the log
+        events, runs = (
+            tuple(before.path.absolute() / table / part for part in (*known.parts, TAIL_PART))
+            for table in ("events", "chunk_runs")
+        )
+        return Stored(self._rows[log_id], events, runs, known.mark)
+
+    def _gone_file(self, log_id: str) -> LogFile:
+        """A log that is not there any more, as far as its row tells it."""
+        row = self._rows[log_id]
+        return LogFile(row["source"], row["machine"], row["path"], "", None, row["bytes"] or 0, 0)
+
+    def _convert(self, batches: Sequence[Batch], on_logs_done: Callable[[int], None]) -> dict[str, Known]:
+        """Convert everything; sets the rows of all logs read and returns what to remember of them."""
+        known: dict[str, Known] = {}
+        job = functools.partial(convert, folder=self._work, max_line=self._options.max_line)
+        parts = {log.log_id: batch.name for batch in batches for log in batch.logs}
+        for converted in engine.run(job, largest_first(batches), self._options.workers):
+            for one in converted:
+                known[one.log_id] = self._remember(one, parts[one.log_id])
+            on_logs_done(len(converted))
+        return known
+
+    def _remember(self, one: Converted, part: str) -> Known:
+        if one.row is None:
+            self._rows.pop(one.log_id, None)
+        else:
+            self._rows[one.log_id] = one.row
+        is_grown = one.log_id not in self._plan.gone and one.log_id in self._manifest.logs
+        parts = (*self._manifest.logs[one.log_id].parts, part) if is_grown else (part,)
+        file = self._files.get(one.log_id)
+        if file is None:
+            # Its findings stay where they are: only the file could give them again.
+            before = self._manifest.logs[one.log_id]
+            return before._replace(parts=(*before.parts, part))
+        return Known(file.source, file.size, file.mtime_ns, parts, one.row is not None, one.mark, one.head, one.tail)
+
+    def _carry(self, known: dict[str, Known], batches: Sequence[Batch]) -> dict[str, Known]:
+        """Bring the parts of the state before over, write the tail, merge what has become many small parts."""
+        folder = self._before.path if self._before else None
+        gone = self._plan.gone & self._manifest.logs.keys()
+        for name in sorted(self._staying_parts()):
+            assert folder is not None  # parts are known from the state before
+            inside = {log_id for log_id in gone if name in self._manifest.logs[log_id].parts}
+            carry.carry_part(name, folder, self._work, inside, inside - self._plan.replayed)
+        reread = gone | self._plan.read.keys()
+        new = [batch.name for batch in batches]
+        carry.write_tail(TAIL_PART, folder, new, self._work, reread, reread - self._plan.replayed)
+        names = {part for entry in known.values() for part in entry.parts} | {batch.name for batch in batches}
+        small = carry.small_parts(names, self._work)
+        if not small:
+            return known
+        merged = f"part-{1 + max(int(name[5:10]) for name in names):05}.parquet"
+        carry.merge_parts(small, merged, self._work)
+        return {log_id: entry._replace(parts=_renamed(entry.parts, small, merged)) for log_id, entry in known.items()}
+
+    def _logs(self, known: dict[str, Known]) -> list[str]:
+        """The log_ids of all logs of the lake in their order; missing ones are marked so."""
+        logs = [log_id for log_id in known if log_id in self._rows]
+        for log_id in logs:
+            is_missing = log_id in self._plan.missing
+            self._rows[log_id] = self._rows[log_id] | {"is_missing": is_missing}
+        return sorted(logs, key=lambda log_id: (self._rows[log_id]["source"], self._rows[log_id]["path"]))
+
+    def _decide(self, logs: Iterable[str]) -> list[Row]:
+        """Set in each row what depends on the other logs; the findings that this gave."""
+        findings: list[Row] = []
+
+        def same_start(longer: str, shorter: str) -> bool:
+            try:
+                return starts_with(self._records(longer), self._records(shorter))
+            except OSError as error:
+                detail = f"{longer} and {shorter} can't be compared: {error.strerror or error}"
+                findings.append(finding_row(Finding("unreadable_file", detail), longer))
+                return False
+
+        resolution = resolve((_facts(self._rows[log_id]) for log_id in logs), same_start)
+        for log_id, resolved in resolution.by_log_id.items():
+            self._rows[log_id] |= {
+                "session_id": resolved.session_id,
+                "superseded_by": resolved.superseded_by,
+                "superseded_why": resolved.superseded_why,
+            }
+        return findings + [finding_row(finding, log_id) for log_id, finding in resolution.findings]
+
+    def _records(self, log_id: str) -> Records:
+        """The records of a log: from its file, or from its stored rows where that is gone."""
+        file = self._files.get(log_id)
+        if file is not None:
+            return records_of(file)
+        stored = self._stored(log_id)
+        rows = (stored_rows(paths, log_id) for paths in (stored.events, stored.chunk_runs))
+        return (line.data for line in stored_lines(stored.row, *rows) if line.number > 1 and not line.is_provisional)
+
+    def _findings_of_discovery(self, known: Collection[str]) -> list[Row]:
+        by_place = {log.place: log.log_id for log in self._discovery.logs if log.log_id in self._rows}
+        return [finding_row(finding, by_place.get(place)) for place, finding in self._discovery.findings]
 
 
-def _decide(logs: Iterable[LogFile], rows: dict[str, Row]) -> list[Row]:
-    """Set in each row what depends on the other logs; the findings that this gave."""
-    by_id = {log.log_id: log for log in logs}
-    findings: list[Row] = []
+def _rows_before(before: State | None) -> dict[str, Row]:
+    """The rows of `logs` in a state, without what is decided anew each time."""
+    if before is None:
+        return {}
+    import pyarrow.parquet as pq
 
-    def starts_with(longer: str, shorter: str) -> bool:
-        try:
-            return log_starts_with(by_id[longer], by_id[shorter])
-        except OSError as error:
-            detail = f"{by_id[longer].place} and {by_id[shorter].place} can't be compared: {error.strerror or error}"
-            findings.append(finding_row(Finding("unreadable_file", detail), longer))
-            return False
-
-    resolution = resolve((_facts(log, rows[log.log_id]) for log in by_id.values()), starts_with)
-    for log_id, resolved in resolution.by_log_id.items():
-        rows[log_id] |= {
-            "session_id": resolved.session_id,
-            "superseded_by": resolved.superseded_by,
-            "superseded_why": resolved.superseded_why,
-        }
-    findings += [finding_row(finding, log_id) for log_id, finding in resolution.findings]
-    return findings
+    # Neither threads nor read-ahead: worker processes may be forked after this.
+    file = pq.ParquetFile(before.path / "logs" / LOGS_PART, pre_buffer=False)
+    rows: list[dict[str, Any]] = file.read(use_threads=False).to_pylist()
+    return {row["log_id"]: row for row in rows}
 
 
-def _facts(log: LogFile, row: Row) -> LogFacts:
+def _event_count(rows: Iterable[Row]) -> int:
+    return sum(row.get("event_count") or 0 for row in rows)
+
+
+def _renamed(parts: tuple[str, ...], small: Collection[str], merged: str) -> tuple[str, ...]:
+    """The parts with one name for all that were merged."""
+    kept = tuple(part for part in parts if part not in small)
+    return kept if len(kept) == len(parts) else (*kept, merged)
+
+
+def _facts(row: Row) -> LogFacts:
     return LogFacts(
-        log_id=log.log_id,
-        source=log.source,
-        path=log.path,
-        folder=log.folder,
-        generation=log.generation,
+        log_id=row["log_id"],
+        source=row["source"],
+        path=row["path"],
+        folder=row["path"].rpartition("/")[0],
+        generation=row["generation"],
         header_id=row.get("header_id"),
         created_at_ms=row.get("created_at_ms"),
         format_version=row.get("format_version"),
@@ -121,10 +270,5 @@ def _facts(log: LogFile, row: Row) -> LogFacts:
         last_event_ms=row.get("last_event_ms"),
         is_read=row["is_read"],
         container=row.get("container") or "raw",
+        is_missing=row["is_missing"],
     )
-
-
-def _manifest(batches: Sequence[Batch]) -> bytes:
-    """What the next ingest must know of each file: the part that holds its rows, its size and mtime."""
-    logs = {log.log_id: [batch.name, log.size, log.mtime_ns] for batch in batches for log in batch.logs}
-    return orjson.dumps({"parser_version": PARSER_VERSION, "logs": logs})

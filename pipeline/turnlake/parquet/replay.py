@@ -1,4 +1,4 @@
-"""Parquet -> the log's logical events again, exactly as `read_log` gives them."""
+"""Parquet -> the log again: its logical events as `read_log` gives them, and its lines as far as rows tell them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 from turnlake.events.runs import PACKED_TYPES, ROW_TYPES, Run, packed_run
 from turnlake.events.sources import expand
 from turnlake.events.values import Object, parse_leniently
+from turnlake.logs.lines import Line
+from turnlake.parquet.payload import json_text
 
 Row = dict[str, Any]
 
@@ -29,16 +31,55 @@ def stored_events(log: Row, events: Sequence[Row], runs: Sequence[Row]) -> Itera
 
     `log` is its row of `logs`, `events` and `runs` its rows of `events` and `chunk_runs`.
     """
-    streams: dict[int, list[Row]] = {}
-    for row in runs:
-        if row["form"] == "stream":
-            streams.setdefault(row["line"], []).append(row)
+    streams = _streams(runs)
     own_lines = [row for row in runs if row["form"] != "stream"]
     for row in sorted([*events, *own_lines], key=lambda row: row["line"]):
         if "form" in row:
             yield from _chunk_events(row)
         else:
             yield _event(row, streams.get(row["line"], []), log.get("format_version") or 0)
+
+
+def stored_lines(log: Row, events: Sequence[Row], runs: Sequence[Row]) -> Iterator[Line]:
+    """Each line that has a row, the header first.
+
+    A line is as it was written, or as the harness would have written the same.
+    """
+    if log["header"] is not None:
+        yield Line(1, 0, log["header"].encode(), False)
+    streams = _streams(runs)
+    own_lines = [row for row in runs if row["form"] != "stream"]
+    for row in sorted([*events, *own_lines], key=lambda row: row["line"]):
+        if row["raw_line"] is not None:
+            content = row["raw_line"].encode()
+        elif "form" in row:
+            content = json_text(_run_line(row))
+        else:
+            content = json_text(_event(row, streams.get(row["line"], []), log["format_version"] or 0))
+        yield Line(row["line"], row["byte_offset"], content, row["is_provisional"])
+
+
+def _run_line(row: Row) -> Object:
+    run = _run(row)
+    if run.dt is None:
+        [(time, chunk)] = run.chunks()
+        data = {"turn": row["turn"], "step": row["step"], "chunk": chunk}
+        return {"type": "assistant/chunk", "seq": row["seq"], "time": time, "data": data}
+    data = {"turn": row["turn"], "step": row["step"], "index": run.index, "dt": run.dt}
+    if run.chunk_type == "tool-call-delta":
+        data |= {"id": run.call_id, "args": run.texts} | ({} if run.tool_name is None else {"name": run.tool_name})
+    else:
+        data |= {"texts": run.texts}
+    return {"type": ROW_TYPES[run.chunk_type], "seq0": row["seq"], "time0": row["time_ms"], "data": data}
+
+
+def _streams(runs: Iterable[Row]) -> dict[int, list[Row]]:
+    """The rows of embedded streams by the line of their event."""
+    streams: dict[int, list[Row]] = {}
+    for row in runs:
+        if row["form"] == "stream":
+            streams.setdefault(row["line"], []).append(row)
+    return streams
 
 
 def _event(row: Row, stream: list[Row], version: int) -> Object:

@@ -95,6 +95,11 @@ class Lake:
         return self.path / "loads.jsonl"
 
     @property
+    def summary(self) -> Path:
+        """What the last build found in the published database."""
+        return self._states / "summary.json"
+
+    @property
     def _states(self) -> Path:
         return self.path / ".states"
 

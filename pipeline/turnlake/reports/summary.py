@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from turnlake.api import connect
 from turnlake.console import plain
+from turnlake.parquet.files import write_whole
+from turnlake.parquet.state import Lake
 
 # More refused logs than this are counted, not named.
 NAMED_LOGS = 10
@@ -59,6 +63,9 @@ from marts.usage_daily
 """
 
 
+_KEPT = ("logs", "superseded", "refused", "sessions", "states")
+
+
 @dataclass(frozen=True)
 class Summary:
     """A lake in numbers. `counts` are those of the ingest, `refused` rows of path, reason, line, is_read."""
@@ -102,6 +109,21 @@ def summarise(lake: Path, counts: Mapping[str, int]) -> Summary:
         )
 
 
+def keep_summary(lake: Lake, summary: Summary) -> None:
+    """Put the summary beside the state it is of, for builds that find nothing new."""
+    kept = {name: getattr(summary, name) for name in _KEPT}
+    write_whole(lake.summary, orjson.dumps(kept))
+
+
+def kept_summary(lake: Lake, path: Path, counts: Mapping[str, int]) -> Summary | None:
+    """The summary kept last, with the counts of another ingest; None where there is none to be read."""
+    try:
+        kept = orjson.loads(lake.summary.read_bytes())
+        return Summary(lake=path, counts=counts, **{name: kept[name] for name in _KEPT})
+    except (OSError, ValueError, KeyError):
+        return None
+
+
 def as_json(summary: Summary) -> dict[str, Any]:
     """The summary as `build --json` prints it, the counts of the ingest at the top."""
     refused = [
@@ -135,7 +157,7 @@ def _lines(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "", lack
     yield "lake", str(summary.lake)
     option = "" if summary.lake == Path("data/lake") else f" --lake {summary.lake}"
-    yield "next", f'turnlake sql "from marts.turns where state <> \'completed\'"{option}'
+    yield "next", f"turnlake sql \"from marts.turns where state <> 'completed'\"{option}"
 
 
 def _logs_text(summary: Summary) -> str:

@@ -1,0 +1,79 @@
+"""Parts of the state before, carried over into a new one: linked as they are, or written again without some logs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from turnlake.parquet.files import link_or_copy
+from turnlake.parquet.tables import CHUNK_RUNS, EVENTS, FINDINGS, Table
+from turnlake.parquet.write import parquet_writer
+
+# The tables whose rows stand still once written.
+LASTING = (EVENTS, CHUNK_RUNS, FINDINGS)
+# Above this many small parts they are merged: each scan opens every part.
+MOST_SMALL_PARTS = 32
+SMALL_BYTES = 4 << 20
+
+
+def carry_part(name: str, before: Path, work: Path, gone: Collection[str], without_findings: Collection[str]) -> None:
+    """A part of the state in folder `before`, without the rows of the logs in gone, and the findings of others."""
+    for table in LASTING:
+        source, target = before / table.name / name, work / table.name / name
+        dropped = without_findings if table is FINDINGS else gone
+        if dropped:
+            _write(target, table, [without(pq.read_table(source), dropped)])
+        else:
+            link_or_copy(source, target)
+
+
+def without(rows: pa.Table, gone: Collection[str]) -> pa.Table:
+    """The rows that belong to none of these logs."""
+    if not gone or not rows.num_rows:
+        return rows
+    is_gone = pc.is_in(rows["log_id"], pa.array(sorted(gone), pa.string()))
+    return rows.filter(pc.invert(pc.fill_null(is_gone, False)))
+
+
+def write_tail(
+    name: str,
+    before: Path | None,
+    parts: Sequence[str],
+    work: Path,
+    gone: Collection[str],
+    without_findings: Collection[str],
+) -> None:
+    """The part of what the next reading replaces: rows of the state before but for those of some logs, and new ones."""
+    for table in LASTING:
+        dropped = without_findings if table is FINDINGS else gone
+        old = [] if before is None else [without(pq.read_table(before / table.name / name), dropped)]
+        new = [pq.read_table(work / "tail" / table.name / part) for part in parts]
+        _write(work / table.name / name, table, [*old, *new])
+
+
+def merge_parts(names: Iterable[str], merged: str, work: Path) -> None:
+    """Put the rows of some parts into one and remove them."""
+    names = list(names)
+    for table in LASTING:
+        folder = work / table.name
+        _write(folder / merged, table, (pq.read_table(folder / name) for name in names))
+        for name in names:
+            (folder / name).unlink()
+
+
+def small_parts(names: Iterable[str], work: Path) -> list[str]:
+    """The parts that are worth merging; none while there are few."""
+    sizes = {name: sum((work / table.name / name).stat().st_size for table in LASTING) for name in names}
+    small = sorted(name for name, size in sizes.items() if size < SMALL_BYTES)
+    return small if len(small) > MOST_SMALL_PARTS else []
+
+
+def _write(path: Path, table: Table, pieces: Iterable[pa.Table]) -> None:
+    with parquet_writer(path, table) as writer:
+        for piece in pieces:
+            if piece.num_rows:
+                writer.write_table(piece.cast(table.schema()))
