@@ -108,7 +108,7 @@ class Session:
     @property
     def clock_anomalies(self) -> int:
         own = [event for event in self.log.events if event.seq >= self.log.cut]
-        return sum(later.time < event.time for event, later in pairwise(own))
+        return sum(b.time < a.time and a.branch == b.branch for a, b in pairwise(own))
 
 
 def count(stored: bytes, session_id: str | None = None) -> Session:

@@ -80,7 +80,7 @@ def built(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Co
     converted = convert(Batch("part.parquet", tuple(logs.values())), folder)
     found = [r.row | {"session_id": name} for name, r in zip(logs, converted, strict=True) if r.row is not None]
     write_rows(folder / "logs" / "part.parquet", LOGS, found)
-    raw = RawFiles({table: tuple(sorted((folder / table).glob("*.parquet"))) for table in TABLES})
+    raw = RawFiles({table: tuple(sorted(folder.rglob(f"{table}/*.parquet"))) for table in TABLES})
     build_database(raw, folder / "x.duckdb", threads=2)
     with opened(folder / "x.duckdb") as db:
         yield Corpus(corpus, files, db)

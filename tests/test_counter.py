@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from agreement import differences
 from counter import Session, count, window
 from counter_tools import union
-from drawn import Drawn, write_family
+from drawn import Drawn
+from drawn_families import write_family
 from lakes import START_MS
 from turnlake.api import connect
 from turnlake.cli import main

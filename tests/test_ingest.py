@@ -135,7 +135,7 @@ def test_a_copy_that_cannot_be_compared_is_a_finding(tmp_path: Path, monkeypatch
     def refuse(*logs: Any) -> bool:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(ingest_module, "log_starts_with", refuse)
+    monkeypatch.setattr(ingest_module, "records_of", refuse)
     ingested(tmp_path / "work", tmp_path / "a", tmp_path / "b")
     found = rows(tmp_path / "work", "findings")
     assert {row["code"] for row in found} == {"unreadable_file", "diverged_copy"}

@@ -55,7 +55,7 @@ def db(
         if result.row is not None
     ]
     write_rows(folder / "logs" / "part.parquet", LOGS, found)
-    files = RawFiles({name: tuple(sorted((folder / name).glob("*.parquet"))) for name in TABLES})
+    files = RawFiles({name: tuple(sorted(folder.rglob(f"{name}/*.parquet"))) for name in TABLES})
     build_database(files, folder / "x.duckdb", threads=2)
     with opened(folder / "x.duckdb") as db:
         yield db

@@ -15,7 +15,7 @@ from turnlake.findings import CODES
 from turnlake.logs.discover import find_logs
 from turnlake.logs.layout import generation_of
 from turnlake.logs.source import parse_source
-from turnlake.parquet.copies import log_starts_with, records_start_with
+from turnlake.parquet.copies import records_of, starts_with
 from turnlake.parquet.sessions import LogFacts, Resolution, resolve
 
 Records = tuple[int, ...]
@@ -289,13 +289,13 @@ def lines(*texts: bytes) -> Iterator[bytes]:
     return iter(texts)
 
 
-def test_records_start_with() -> None:
-    assert records_start_with(lines(b"1", b"2"), lines())
-    assert records_start_with(lines(b"1", b"2"), lines(b"1"))
-    assert records_start_with(lines(b"1", b"2"), lines(b"1", b"2"))
-    assert not records_start_with(lines(b"1"), lines(b"1", b"2"))
-    assert not records_start_with(lines(b"1", b"2"), lines(b"2"))
-    assert not records_start_with(lines(), lines(b""))
+def test_starts_with() -> None:
+    assert starts_with(lines(b"1", b"2"), lines())
+    assert starts_with(lines(b"1", b"2"), lines(b"1"))
+    assert starts_with(lines(b"1", b"2"), lines(b"1", b"2"))
+    assert not starts_with(lines(b"1"), lines(b"1", b"2"))
+    assert not starts_with(lines(b"1", b"2"), lines(b"2"))
+    assert not starts_with(lines(), lines(b""))
 
 
 def zstd_frames(*frames: bytes) -> bytes:
@@ -321,4 +321,4 @@ def test_a_raw_log_and_its_compressed_copy(
     (tmp_path / "session.jsonl").write_bytes(b"".join(frames) + b"torn")
     (tmp_path / "session.jsonl.zstd").write_bytes(change(frames))
     raw, packed = find_logs([parse_source(str(tmp_path))]).logs
-    assert log_starts_with(raw, packed) is expected
+    assert starts_with(records_of(raw), records_of(packed)) is expected

@@ -21,7 +21,7 @@ KEYWORDS = (
 UNSTABLE = "now today current_date current_timestamp date_trunc random uuid any_value first last mode setseed".split()
 
 # Whether arguments are JSON, and those of the few calls that never started.
-PARSES_JSON = {"marts/tool_calls.sql"}
+PARSES_JSON = {"marts/tool_calls.sql", "marts/transcript.sql"}
 
 
 def code(path: Path) -> str:

@@ -50,6 +50,7 @@ CODES: dict[str, Code] = {
     "INV-36": Code("warning", "A compaction's checkpoint replaces other events than its summary names."),
     "INV-43": Code("error", "The inherited prefix and the header contradict each other."),
     "INV-45": Code("error", "A message source of kind plugin, which v4 has retired."),
+    "approval_unmatched": Code("warning", "An approval names no call, and not exactly one of its tool is open."),
     "archive_absurd_size": Code("error", "An entry of an export ZIP claims to hold absurdly much; it is not read."),
     "archive_duplicate_entry": Code("warning", "An export ZIP has two entries of one name; the last one is read."),
     "archive_encrypted_entry": Code("error", "An entry of an export ZIP is encrypted; it is not read."),
@@ -74,6 +75,7 @@ CODES: dict[str, Code] = {
     "legacy_shape_in_v1": Code(
         "warning", "An event shape of the oldest logs in a log that says version 1; it was read all the same."
     ),
+    "lineage_cycle": Code("warning", "The parents of a session lead back to itself; its tree ends there."),
     "lone_surrogate": Code(
         "advisory", "A string holds half of a surrogate pair; SQL columns show U+FFFD, the payload keeps it."
     ),

@@ -13,6 +13,7 @@ with found as (
         seq,
         line,
         byte_offset,
+        line_count,
         detail,
         excerpt
     from staging.findings
@@ -29,11 +30,31 @@ with found as (
         null,
         null,
         null,
+        null,
         'the sessions above it lead back to itself',
         null
     from intermediate.lineage as l
     inner join staging.sessions as s using (session_id)
     where l.is_in_circle
+
+    union all
+
+    select
+        s.session_id,
+        s.log_id,
+        null,
+        'approval_unmatched',
+        'warning',
+        null,
+        a.seq,
+        a.line,
+        null,
+        1,
+        'an approval of ' || coalesce(a.tool_name, 'an unnamed tool') || ' belongs to no call that is open',
+        null
+    from intermediate.approvals as a
+    inner join staging.sessions as s using (session_id)
+    where not a.is_matched
 )
 
 select
@@ -42,7 +63,7 @@ select
     -- Log it is about; NULL where no log could be made out.
     f.log_id,
     -- Position of the finding among those of its log, from 1.
-    row_number() over (partition by f.log_id order by f.ordinal nulls last) as ordinal,
+    row_number() over (partition by f.log_id order by f.ordinal nulls last, f.code, f.seq) as ordinal,
     -- Source the log was found under.
     l.source,
     -- Path of the log below its source.
@@ -59,6 +80,8 @@ select
     f.line,
     -- Offset of that line in the decompressed log; of a damaged frame in the file.
     f.byte_offset,
+    -- Consecutive lines it stands for, from that line on; NULL where it is about none.
+    f.line_count,
     -- What exactly, in words.
     f.detail,
     -- Start of the line, at most 200 characters.

@@ -5,54 +5,26 @@
 -- check: is_nested or parent_call_id is null
 
 with starts as (
-    select session_id, line as call_line, arguments
+    select session_id, line as call_line, arguments, arguments_is_json
     from staging.events
     where arguments is not null
 ),
 
-started as (
-    select *
-    from intermediate.tool_calls
-    left join starts using (session_id, call_line)
-),
-
 -- The arguments of a call that never started stand in its message only.
-unstarted as (
-    select c.session_id, l.log_id, c.message_line, c.message_position
-    from intermediate.tool_calls as c
-    inner join staging.sessions as l using (session_id)
-    where c.call_line is null
-        and c.message_line is not null
-),
-
--- Two plain filters: the scan of the payloads then skips nearly all of them.
 messages as (
-    select *
-    from staging.payloads
-    where log_id in (select log_id from unstarted)
-        and line in (select message_line from unstarted)
-),
-
-advertised as (
-    select
-        u.session_id,
-        u.message_line,
-        u.message_position,
-        case
-            when json_valid(m.payload)
-                then list_filter(
-                    json_extract(m.payload, '$.message.content[*]'),
-                    lambda block: json_extract_string(block, '$.type') = 'tool-call'
-                )[u.message_position]
-        end as block
-    from unstarted as u
-    inner join messages as m on u.log_id = m.log_id and u.message_line = m.line
+    select session_id, line as message_line, tool_call_arguments
+    from staging.events
+    where tool_call_arguments is not null
 ),
 
 described as (
-    select s.*, coalesce(s.arguments, json_extract_string(a.block, '$.arguments')) as told_arguments
-    from started as s
-    left join advertised as a using (session_id, message_line, message_position)
+    select
+        c.*,
+        coalesce(s.arguments, m.tool_call_arguments[c.message_position]) as told_arguments,
+        coalesce(s.arguments_is_json, json_valid(m.tool_call_arguments[c.message_position])) as told_is_json
+    from intermediate.tool_calls as c
+    left join starts as s using (session_id, call_line)
+    left join messages as m on c.call_line is null and m.session_id = c.session_id and m.message_line = c.message_line
 )
 
 select
@@ -71,7 +43,7 @@ select
     -- Its arguments as the model wrote them; of a nested dispatch as JSON text.
     told_arguments as arguments,
     -- The arguments are JSON.
-    json_valid(told_arguments) as arguments_is_json,
+    told_is_json as arguments_is_json,
     -- Call that dispatched it.
     parent_call_id,
     -- Code that the model wrote dispatched it, not the model; in no count of calls but `marts.tool_latency`.

@@ -49,6 +49,10 @@ select
     tool_name,
     -- Arguments of a tool call as the model wrote them; of a nested dispatch their JSON text.
     arguments,
+    -- Those arguments are JSON.
+    arguments_is_json,
+    -- Arguments of the message's tool-call blocks, in order.
+    tool_call_arguments,
     -- Ids of the message's tool-call blocks, in order.
     tool_call_ids,
     -- Tool names of those blocks.

@@ -18,6 +18,8 @@ select
     line,
     -- Offset of that line in the decompressed log; of a damaged frame in the file.
     byte_offset,
+    -- Consecutive lines it stands for, from that line on; NULL where it is about none.
+    line_count,
     -- What exactly, in words.
     detail,
     -- Start of the line, at most 200 characters.

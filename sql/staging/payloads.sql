@@ -1,5 +1,6 @@
 -- One row per event of a session that is not a stream chunk: its payload, as SQL can read it.
 -- grain: session_id, branch, seq
+-- key of: staging.events
 
 select
     -- Log the row comes from: first 16 hex digits of the SHA-256 of source name and path.

@@ -29,7 +29,7 @@ RAW_VIEWS = frozenset(f"raw.{name}" for name in (*TABLES, "chunks", "loads", "pr
 # A cached view is a table in memory while other models are built, and a plain view in the finished database.
 STORED_AS = ("table", "view", "cached view")
 
-HEADER_LINE = re.compile(r"-- (grain|check|stored as): (.*)")
+HEADER_LINE = re.compile(r"-- (grain|check|stored as|key of): (.*)")
 FINAL_SELECT = re.compile(r"^select(?: distinct)?$", re.MULTILINE)
 COMMENT_BLOCK = re.compile(r"^((?:    -- .*\n)+)", re.MULTILINE)
 # The last word of an expression is the column's name.
@@ -53,6 +53,8 @@ class Model:
     sql: str
     about: str
     grain: tuple[Key, ...]
+    # The model whose key makes this one's key hold; it is not counted out again.
+    key_of: str | None
     checks: tuple[str, ...]
     stored_as: str
     columns: Mapping[str, str]
@@ -101,6 +103,7 @@ def read_model(path: Path, db: DuckDBPyConnection) -> Model:
         sql=sql,
         about=about,
         grain=_grain(path, _last(stated, "grain")),
+        key_of=_last(stated, "key of"),
         checks=tuple(value for key, value in stated if key == "check"),
         stored_as=stored_as,
         columns=dict(_column_comments(path, sql)),

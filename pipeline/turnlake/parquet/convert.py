@@ -64,7 +64,7 @@ class Converted:
 def convert(batch: Batch, folder: Path, max_line: int = MAX_LINE) -> list[Converted]:
     """Write the parts `<folder>/<table>/<batch.name>`, and below `<folder>/tail` what the next reading replaces.
 
-    Tells what each log is. The folders are there already.
+    Tells what each log is.
     """
     with _no_collector():
         rows, tail = PartRows(folder, batch.name), PartRows(folder / TAIL, batch.name)

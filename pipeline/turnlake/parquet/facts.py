@@ -10,8 +10,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import orjson
+
 from turnlake.events.runs import Run
-from turnlake.events.values import Object, is_count, is_int
+from turnlake.events.values import BadRecord, Object, is_count, is_int, parse_leniently
 
 Facts = dict[str, Any]
 
@@ -137,6 +139,7 @@ def _content(facts: Facts, blocks: list[Object], count: int) -> None:
     if calls:
         facts["tool_call_ids"] = [str(block.get("id", "")) for block in calls]
         facts["tool_call_names"] = [str(block.get("name", "")) for block in calls]
+        facts["tool_call_arguments"] = [_as_text(block.get("arguments", "")) for block in calls]
     for block in blocks:
         if block.get("type") == "tool-result":
             _texts(facts, block, call_id="toolCallId")
@@ -173,14 +176,37 @@ def _tool_result(facts: Facts, data: Object) -> None:
 
 def _tool_call(facts: Facts, data: Object) -> None:
     _texts(facts, data, call_id="callId", tool_name="name", arguments="arguments")
+    if "arguments" in facts:
+        facts["arguments_is_json"] = _is_json(facts["arguments"])
 
 
 def _dispatch(facts: Facts, data: Object) -> None:
     _texts(facts, data, call_id="subCallId", parent_call_id="parentCallId", tool_name="name", related_id="rootCallId")
     if "arguments" in data:
         facts["arguments"] = json.dumps(data["arguments"], separators=(",", ":"), ensure_ascii=False)
+        facts["arguments_is_json"] = True
+    content = data.get("content")
+    if isinstance(content, list):
+        facts["content_chars"] = sum(_chars(block) for block in content if isinstance(block, dict))
     if isinstance(data.get("isError"), bool):
         facts["is_error"] = data["isError"]
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _is_json(text: str) -> bool:
+    """Whether JavaScript would read the text as JSON."""
+    data = text.encode("utf-8", "surrogatepass")
+    try:
+        orjson.loads(data)
+    except orjson.JSONDecodeError:
+        try:
+            parse_leniently(data)
+        except BadRecord:
+            return False
+    return True
 
 
 def _turn_end(facts: Facts, data: Object) -> None:

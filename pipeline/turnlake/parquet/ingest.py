@@ -17,7 +17,7 @@ from turnlake.parquet.convert import Batch, Converted, Stored, convert
 from turnlake.parquet.copies import Records, records_of, starts_with
 from turnlake.parquet.files import make_folder
 from turnlake.parquet.manifest import Manifest, dump_manifest
-from turnlake.parquet.part import TAIL, Row, finding_row
+from turnlake.parquet.part import Row, finding_row
 from turnlake.parquet.plan import Options, Plan, manifest_of, plan_ingest
 from turnlake.parquet.replay import stored_lines, stored_rows
 from turnlake.parquet.sessions import LogFacts, resolve
@@ -84,8 +84,6 @@ class _Ingest:
     def run(self, on_logs_done: Callable[[int], None]) -> Ingested:
         for table in TABLES:
             make_folder(self._work / table)
-        for lasting in carry.LASTING:
-            make_folder(self._work / TAIL / lasting.name)
         events_before = _event_count(self._rows.values())
         kept = self._kept()
         known = {log_id: entry for log_id, entry in self._manifest.logs.items() if log_id in kept}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from turnlake.parquet.files import make_folder
 from turnlake.parquet.tables import Table
 
 COMPRESSION_LEVEL = 3
@@ -39,7 +40,10 @@ class PartWriter:
     """Writes one part of each of some tables; at most one batch waits while another is written."""
 
     def __init__(self, folder: Path, name: str, tables: Iterable[Table]) -> None:
-        self._writers = {table.name: parquet_writer(folder / table.name / name, table) for table in tables}
+        self._writers = {}
+        for table in tables:
+            make_folder(folder / table.name)
+            self._writers[table.name] = parquet_writer(folder / table.name / name, table)
         self._thread = ThreadPoolExecutor(1)
         self._pending: Future[None] | None = None
 
