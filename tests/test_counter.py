@@ -64,7 +64,6 @@ def test_the_marts_agree_on_a_synthetic_sample(version: int, tmp_path: Path) -> 
     assert disagreements(root, tmp_path / "lake", [count(path.read_bytes()) for path in paths]) == []
 
 
-@pytest.mark.xfail(strict=True, reason="a cut behind a broken line is not seen, and the parent's calls count twice")
 def test_a_broken_line_in_a_copied_part_leaves_it_the_parents(tmp_path: Path) -> None:
     drawn = Drawn(Random(1), 4, "s", parentSession="p", isSeeded=True)
     for _ in range(2):

@@ -45,7 +45,12 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, tit
 
 def print_json(value: Any) -> None:
     """Prints one JSON document to stdout, ASCII only; what JSON has no type for (money, instants) becomes text."""
-    print(json.dumps(value, indent=2, default=str))
+    print(json.dumps(value, indent=2, default=as_text))
+
+
+def as_text(value: object) -> str:
+    """A value as text; money without an exponent."""
+    return format(value, "f") if isinstance(value, Decimal) else str(value)
 
 
 def note(text: str, *, quiet: bool = False) -> None:
@@ -98,7 +103,7 @@ def _shown(cell: object) -> str:
         return UNKNOWN
     if isinstance(cell, bool):
         return "yes" if cell else "no"
-    return plain(str(cell))
+    return plain(as_text(cell))
 
 
 def _aligned(

@@ -8,13 +8,15 @@ with unfinished as (
     where state not in ('completed', 'max-tokens')
 ),
 
+-- The line that opened the last one may be lost, so any line that names it will do.
 last_steps as (
     select b.session_id, b.turn, arg_max(b.step, b.seq) as step
     from intermediate.boundaries as b
     semi join unfinished using (session_id, turn)
     where b.is_current
-        and b.type = 'step/start'
+        and b.step is not null
     group by all
+    having count_if(b.type = 'step/start') > 0
 ),
 
 -- The end of the last step says nothing: it is written for whatever was cut off, by the harness or by a closer.

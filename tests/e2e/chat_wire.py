@@ -21,8 +21,10 @@ def stream(answer: Answer, model: str) -> Iterator[bytes]:
     for index, call in enumerate(answer.calls):
         function = {"name": call.name, "arguments": json.dumps(call.arguments)}
         yield _chunk(model, {"tool_calls": [{"index": index, "id": call.id, "type": "function", "function": function}]})
+    if answer.is_broken:
+        return
     yield _chunk(model, {}, _stop(answer))
-    yield _data({"id": "chat", "object": "chat.completion.chunk", "model": model, "choices": [], "usage": _usage(answer)})
+    yield _data(model, choices=[], usage=_usage(answer))
     yield b"data: [DONE]\n\n"
 
 
@@ -69,9 +71,9 @@ def _stop(answer: Answer) -> str:
 
 
 def _chunk(model: str, delta: dict[str, Any], stop: str | None = None) -> bytes:
-    choice = {"index": 0, "delta": {"role": "assistant", **delta}, "finish_reason": stop}
-    return _data({"id": "chat", "object": "chat.completion.chunk", "model": model, "choices": [choice]})
+    return _data(model, choices=[{"index": 0, "delta": {"role": "assistant", **delta}, "finish_reason": stop}])
 
 
-def _data(chunk: dict[str, Any]) -> bytes:
+def _data(model: str, **members: Any) -> bytes:
+    chunk = {"id": "chat", "object": "chat.completion.chunk", "model": model, **members}
     return f"data: {json.dumps(chunk)}\n\n".encode()

@@ -37,8 +37,9 @@ def install(request: pytest.FixtureRequest, model: Model, cache: Path, tmp_path:
     """Gives the harness of a release, in the home of this scenario."""
 
     def harness(release: Release) -> Harness:
-        program = request.config.getoption("--runtimes") / f"dsh-{release.version}" / "bin" / "dsh"
+        program = request.config.getoption("--runtimes") / str(release) / "bin" / "dsh"
         assert program.is_file(), f"{program} is missing: `make e2e` installs it"
+        (tmp_path / "work").mkdir()
         return Harness(release, program, tmp_path, cache, model.address)
 
     return harness

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -28,11 +28,13 @@ class Release:
     format: int
     wire: ModuleType
     can_title: bool
-    can_resume: bool
+
+    def __str__(self) -> str:
+        return f"dsh-{self.version}"
 
 
-V3 = Release("0.1.5rc1", 3, chat_wire, can_title=False, can_resume=False)
-V4 = Release("0.2.1rc2", 4, messages_wire, can_title=True, can_resume=True)
+V3 = Release("0.1.5rc1", 3, chat_wire, can_title=False)
+V4 = Release("0.2.1rc2", 4, messages_wire, can_title=True)
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,6 @@ class Harness:
     @contextmanager
     def running(self, task: str, session_id: str | None = None) -> Iterator[subprocess.Popen[str]]:
         """One run over `task`; whatever is left of it at the end of the block is ended."""
-        self.work.mkdir(parents=True, exist_ok=True)
         with subprocess.Popen(
             self._command(task, session_id),
             cwd=self.work,
@@ -124,8 +125,6 @@ class Harness:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()

@@ -19,6 +19,8 @@ def stream(answer: Answer, model: str) -> Iterator[bytes]:
         yield _event("content_block_start", index=index, content_block=block)
         yield _event("content_block_delta", index=index, delta=delta)
         yield _event("content_block_stop", index=index)
+    if answer.is_broken:
+        return
     usage = {"output_tokens": answer.used.output}
     yield _event("message_delta", delta={"stop_reason": _stop(answer), "stop_sequence": None}, usage=usage)
     yield _event("message_stop")

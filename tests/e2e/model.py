@@ -102,7 +102,8 @@ def _handler(model: Model) -> type[BaseHTTPRequestHandler]:
             self._fail(404)
 
         def _fail(self, status: int) -> None:
-            body = json.dumps({"type": "error", "error": {"type": "scripted", "message": "as the script says"}}).encode()
+            error = {"type": "scripted", "message": "as the script says"}
+            body = json.dumps({"type": "error", "error": error}).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

@@ -37,13 +37,17 @@ class Call:
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer of the model; with calls it asks for tools, cut it has reached the output limit."""
+    """One answer of the model.
+
+    With calls it asks for tools; a cut one has reached the output limit; a broken one ends before its last words.
+    """
 
     used: Used
     text: str = ""
     reasoning: str = ""
     calls: tuple[Call, ...] = ()
     is_cut: bool = False
+    is_broken: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from turnlake.console import as_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -100,7 +102,7 @@ def print_rows_as_json(names: list[str], rows: Iterator[tuple[Any, ...]]) -> Non
         raise QueryError(f"two columns are named {twice[0]}: name one of them differently")
     separator = "[\n"
     for row in rows:
-        text = json.dumps({name: _finite(value) for name, value in zip(names, row, strict=True)}, default=str)
+        text = json.dumps({name: _finite(value) for name, value in zip(names, row, strict=True)}, default=as_text)
         sys.stdout.write(separator + text)
         separator = ",\n"
     sys.stdout.write("[]\n" if separator == "[\n" else "\n]\n")
@@ -112,7 +114,7 @@ def print_rows_as_csv(names: list[str], rows: Iterator[tuple[Any, ...]]) -> None
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(names)
-    writer.writerows(rows)
+    writer.writerows([None if value is None else as_text(value) for value in row] for row in rows)
 
 
 def _finite(value: Any) -> Any:

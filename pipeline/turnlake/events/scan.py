@@ -380,14 +380,11 @@ class Scan:
     def _notice_cut(self, event: Object, seq: int) -> None:
         """From v2 on the last inherited end-seed is the session's first own event."""
         data = event.get("data")
-        if (
-            self._version >= 2
-            and self._judge.issue is None
-            and isinstance(data, dict)
-            and data.get("inherited") is True
-        ):
-            self._cut, self._has_marker = seq, True
-            self.clock = Clock()
+        if self._version < 2 or not isinstance(data, dict) or data.get("inherited") is not True:
+            return
+        # Behind a bad record too: what is read for counting has to know whose it is.
+        self._cut, self.clock = seq, Clock()
+        self._has_marker = self._has_marker or self._judge.issue is None
 
     def _bad(self, detail: str, value: Any) -> None:
         """A line that gives no row; value is what it holds, None where it is no JSON."""
