@@ -6,12 +6,14 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install -qq --disable-pip-version-check
 INSTALLED = $(VENV)/.installed
 NOTEBOOKS = $(VENV)/.notebooks
+# The releases of the harness that tests/e2e/harness.py drives, each in an environment of its own.
+HARNESSES = $(patsubst %,$(VENV)/dsh-%/bin/dsh,0.1.5rc1 0.2.1rc2)
 
 .DEFAULT_GOAL = help
-.PHONY: help demo test check format docs bench notebook clean
+.PHONY: help demo test e2e check format docs bench notebook clean
 
 help: ## list these targets
-	@sed -n 's/^\([a-z]*\):.* ## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name about; do \
+	@sed -n 's/^\([a-z0-9]*\):.* ## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name about; do \
 		printf '  make %-10s %s\n' "$$name" "$$about"; done
 
 demo: $(INSTALLED) ## build the sample into data/lake and print what is in it
@@ -19,6 +21,9 @@ demo: $(INSTALLED) ## build the sample into data/lake and print what is in it
 
 test: $(INSTALLED) ## run all tests; ARGS="-k cli" picks some
 	@$(BIN)/python -m pytest $(ARGS)
+
+e2e: $(INSTALLED) $(HARNESSES) ## run the real harness beside turnlake; ARGS="--follow" follows it
+	@$(BIN)/python -m pytest tests/e2e/scenarios.py $(ARGS)
 
 check: $(INSTALLED) ## all that a commit has to pass: format, lint, types, docs, tests
 	@$(BIN)/ruff format --check .
@@ -57,3 +62,8 @@ $(INSTALLED): pyproject.toml | $(BIN)/python
 $(NOTEBOOKS): $(INSTALLED)
 	@$(PIP) --editable '.[dev,notebooks]'
 	@touch $@
+
+$(VENV)/dsh-%/bin/dsh: | $(BIN)/python
+	@echo 'installing dsh $* into $(VENV)/dsh-$*' >&2
+	@$(BIN)/python -m venv $(VENV)/dsh-$*
+	@$(VENV)/dsh-$*/bin/python -m pip install -qq --disable-pip-version-check deepseek-harness-runtime-bin==$*

@@ -15,7 +15,7 @@ from turnlake.events.values import MAX_SAFE, BadRecord
 
 
 def decoded(written: Any, longest: int = 100) -> list[int]:
-    return decode_sources(written, longest, dumps(written))
+    return decode_sources(written, longest)
 
 
 def encode(seqs: list[int]) -> list[Any]:

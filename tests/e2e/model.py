@@ -18,8 +18,8 @@ from e2e.script import Answer, Failure, Item, Used
 WIRES = {wire.PATH: wire for wire in (messages_wire, chat_wire)}
 # Requests beside the conversation: they offer no tools, and their tokens stand in no log.
 ASIDE = Answer(Used(1_000_000, 1_000_000), text="A title")
-# The log of a request that failed at once tells no tokens.
-UNBILLED = (None, None, None, None)
+# What an answer cost that failed or broke: the harness notes tokens only when an answer is whole.
+UNKNOWN = (None, None, None, None)
 # Between two events of a stream, so that builds meet a harness in the middle of one.
 PAUSE = 0.02
 
@@ -62,7 +62,8 @@ class Model:
                 self.surprises.append(f"request {len(self.requests)} is not in the script")
                 return Failure(400)
             answer = self.script.pop(0)
-            self.bills.append(UNBILLED if isinstance(answer, Failure) else WIRES[path].billed(answer))
+            is_whole = isinstance(answer, Answer) and not answer.is_broken
+            self.bills.append(WIRES[path].billed(answer) if is_whole else UNKNOWN)
             return answer
 
 

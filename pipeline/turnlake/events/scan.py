@@ -125,7 +125,6 @@ class Scan:
             if line == 1 and self._take_header(value):
                 judge.records = 0
                 return None
-            check_depth(judge.raw, value)  # type: ignore[arg-type] # an overlong line did not come this far
             return self._record(value)
         except BadRecord as error:
             self._bad(str(error), value)
@@ -135,10 +134,11 @@ class Scan:
         kind = value.get("type") if type(value) is dict else None
         if type(kind) is not str or not kind:
             raise BadRecord("no object with a type")
-        if kind == "assistant/chunk" and self._version < 2 and (record := self._chunk(value)) is not None:
-            return record
         if kind in PACKED_TYPES:
             return self._packed(value)
+        check_depth(self._judge.raw, value)  # type: ignore[arg-type] # an overlong line did not come this far
+        if kind == "assistant/chunk" and self._version < 2 and (record := self._chunk(value)) is not None:
+            return record
         if kind == "turn/end" and self._judge.issue is not None:
             self._judge.refuse("corrupt", "corrupt_middle", "a turn/end follows the first bad record")
         return self._event(value, kind)
@@ -339,8 +339,7 @@ class Scan:
 
     def _sources(self, value: Object) -> Ranges | None:
         try:
-            raw = self._judge.raw
-            return decode_sources(value["sourceEventSeqs"], self._events, raw if isinstance(raw, bytes) else b"")
+            return decode_sources(value["sourceEventSeqs"], self._events)
         except BadRecord as error:
             if self.header is not None:
                 self._judge.take_back("bad_record", str(error), value["type"])

@@ -11,8 +11,8 @@ from turnlake.events.values import MAX_SAFE, BadRecord, is_count
 Ranges = list[int]
 
 
-def decode_sources(value: object, longest: int, raw: bytes) -> Ranges:
-    """The runs of a `sourceEventSeqs` in the line raw. Raises BadRecord where its ranges are malformed.
+def decode_sources(value: object, longest: int) -> Ranges:
+    """The runs of a `sourceEventSeqs`. Raises BadRecord where its ranges are malformed.
 
     `longest` is the number of events so far: no range can name more.
 
@@ -25,7 +25,8 @@ def decode_sources(value: object, longest: int, raw: bytes) -> Ranges:
     first = value[0]
     if type(first) is int and first >= 0 and value == list(range(first, first + len(value))):
         last = first + len(value) - 1
-        if last <= MAX_SAFE and b"true" not in raw and b"false" not in raw:
+        # Python takes true for 1 and false for 0, so only there can one of them hide.
+        if last <= MAX_SAFE and (first > 1 or all(type(item) is int for item in value[:2])):
             return [first, last]
     return _runs(value, longest)
 

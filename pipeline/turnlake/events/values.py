@@ -27,6 +27,8 @@ def is_int(value: object) -> TypeGuard[int]:
 
 def is_count(value: object) -> TypeGuard[int]:
     """True for a safe integer that is not negative."""
+    if type(value) is int:
+        return 0 <= value <= MAX_SAFE
     return is_int(value) and value >= 0
 
 

@@ -50,20 +50,31 @@ select
     sum(output_tokens)::bigint as output_tokens,
     sum(reasoning_tokens)::bigint as reasoning_tokens,
     sum(total_tokens)::bigint as total_tokens,
+    sum(cost)::varchar as cost,
+    coalesce(sum(unpriced_attempt_count), 0)::bigint as unpriced_attempt_count,
+    (select any_value(currency) from staging.settings) as currency,
+    (select count(*) from marts.unmetered_calls) as unmetered_call_count,
     coalesce(sum(unknown_usage_attempt_count), 0)::bigint as unknown_usage_attempt_count,
     coalesce(sum(orphan_prefix_event_count), 0)::bigint as orphan_prefix_event_count
 from marts.sessions
 """
 _STATES = "select state, count(*) from marts.turns group by 1 order by 2 desc, 1"
+_UNPRICED = """
+select distinct coalesce(provider, 'unknown provider') || '/' || coalesce(model, 'unknown model')
+from marts.attempts
+where price_source = 'unpriced'
+order by 1
+"""
 _EMPTY = """
 select
     coalesce(sum(empty_max_tokens_count), 0)::bigint as empty_max_tokens_count,
-    coalesce(sum(empty_max_tokens_total_tokens), 0)::bigint as empty_max_tokens_total_tokens
+    coalesce(sum(empty_max_tokens_total_tokens), 0)::bigint as empty_max_tokens_total_tokens,
+    sum(empty_max_tokens_cost)::varchar as empty_max_tokens_cost
 from marts.usage_daily
 """
 
 
-_KEPT = ("logs", "superseded", "refused", "sessions", "states")
+_KEPT = ("logs", "superseded", "refused", "sessions", "states", "unpriced")
 
 
 @dataclass(frozen=True)
@@ -75,8 +86,9 @@ class Summary:
     logs: Mapping[str, int]
     superseded: Mapping[str, int]
     refused: Sequence[tuple[Any, ...]]
-    sessions: Mapping[str, int | None]
+    sessions: Mapping[str, Any]
     states: Mapping[str, int]
+    unpriced: Sequence[str]
 
     @property
     def is_partial(self) -> bool:
@@ -85,6 +97,8 @@ class Summary:
             self.refused
             or self.logs["unread_lines"]
             or self.sessions["unknown_usage_attempt_count"]
+            or self.sessions["unpriced_attempt_count"]
+            or self.sessions["unmetered_call_count"]
             or self.sessions["orphan_prefix_event_count"]
         )
 
@@ -106,6 +120,7 @@ def summarise(lake: Path, counts: Mapping[str, int]) -> Summary:
             refused=db.execute(_REFUSED).fetchall(),
             sessions={**one(_SESSIONS), **one(_EMPTY)},
             states=dict(db.execute(_STATES).fetchall()),
+            unpriced=[name for (name,) in db.execute(_UNPRICED).fetchall()],
         )
 
 
@@ -135,6 +150,7 @@ def as_json(summary: Summary) -> dict[str, Any]:
         "logs": {**summary.logs, "superseded_why": dict(summary.superseded), "refused_logs": refused},
         "sessions": dict(summary.sessions),
         "turns_by_state": dict(summary.states),
+        "unpriced_models": list(summary.unpriced),
         "lake": str(summary.lake),
     }
 
@@ -149,10 +165,13 @@ def _lines(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "logs", _logs_text(summary)
     yield from _refused_lines(summary)
     sessions = summary.sessions
-    kinds = _listed({"subagents": sessions["subagent_count"], "forks": sessions["fork_count"]})
-    yield "sessions", f"{_count(sessions['session_count'])}{kinds}, {_count(sessions['event_count'])} events"
+    kinds = {"subagent": sessions["subagent_count"], "fork": sessions["fork_count"]}
+    shown = ", ".join(_plural(count, kind) for kind, count in kinds.items() if count)
+    of_them = f" ({shown})" if shown else ""
+    yield "sessions", f"{_count(sessions['session_count'])}{of_them}, {_count(sessions['event_count'])} events"
     yield "turns", f"{_count(sessions['turn_count'])}{_listed(summary.states)}"
     yield "tokens", _tokens_text(sessions)
+    yield "cost", f"{_money(sessions['cost'])} {sessions['currency']}"
     for lack in _lacks(summary):
         yield "", lack
     yield "lake", str(summary.lake)
@@ -192,20 +211,39 @@ def _tokens_text(sessions: Mapping[str, int | None]) -> str:
 def _lacks(summary: Summary) -> Iterator[str]:
     sessions, logs = summary.sessions, summary.logs
     if sessions["empty_max_tokens_count"]:
-        tokens = _count(sessions["empty_max_tokens_total_tokens"])
-        yield f"{_count(sessions['empty_max_tokens_count'])} calls hit the output limit with an empty message: {tokens}"
+        tokens, cost = _count(sessions["empty_max_tokens_total_tokens"]), _money(sessions["empty_max_tokens_cost"])
+        calls = _plural(sessions["empty_max_tokens_count"], "call")
+        yield f"in it: {calls} that hit the output limit with an empty message: {tokens} tokens, {cost}"
+    if sessions["unpriced_attempt_count"]:
+        models = ", ".join(map(plain, summary.unpriced))
+        yield f"not in it: {_plural(sessions['unpriced_attempt_count'], 'call')} without a price ({models})"
     if sessions["unknown_usage_attempt_count"]:
-        yield f"not in it: {_count(sessions['unknown_usage_attempt_count'])} calls whose usage no log tells"
+        yield f"not in it: {_plural(sessions['unknown_usage_attempt_count'], 'call')} whose usage no log tells"
+    if sessions["unmetered_call_count"]:
+        yield f"not in it: {_plural(sessions['unmetered_call_count'], 'call')} for titles or searches, never metered"
     if sessions["orphan_prefix_event_count"]:
-        yield f"not in it: {_count(sessions['orphan_prefix_event_count'])} events inherited from logs that are not here"
+        events = _plural(sessions["orphan_prefix_event_count"], "event")
+        yield f"not in it: {events} inherited from logs that are not here"
     if logs["unread_lines"]:
-        yield f"not in it: {_count(logs['unread_lines'])} lines that could not be read; see raw.findings"
+        yield f"not in it: {_plural(logs['unread_lines'], 'line')} that could not be read; see marts.findings"
 
 
 def _listed(counts: Mapping[str, int | None]) -> str:
     """` (3 error, 1 blocked)` for the counts that are not 0."""
     texts = [f"{_count(count)} {plain(name)}" for name, count in counts.items() if count]
     return f" ({', '.join(texts)})" if texts else ""
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{_count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def _money(amount: str | None) -> str:
+    """An amount of money, at least to the cent; all digits that are not 0."""
+    if amount is None:
+        return "unknown"
+    whole, _, digits = amount.partition(".")
+    return f"{int(whole):,}.{digits.rstrip('0').ljust(2, '0')}"
 
 
 def _count(number: int | None) -> str:
