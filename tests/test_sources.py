@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logs import dumps
 from turnlake.events.sources import decode_sources, expand, pairs, source_faults
 from turnlake.events.values import MAX_SAFE, BadRecord
 

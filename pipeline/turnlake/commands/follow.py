@@ -7,36 +7,41 @@ one ends that one only.
 from __future__ import annotations
 
 import argparse
+import os
+import select
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Sequence
-from types import FrameType
+from collections.abc import Sequence
+from types import FrameType, TracebackType
 
 from turnlake.console import note
 
-# A build that fails may find things mended next time; one that is used wrongly will not.
 _WRONG_USAGE = 2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def follow(args: argparse.Namespace) -> int:
-    """Builds until SIGINT or SIGTERM, every `args.every` seconds; a running build ends first. 0, or 2 for wrong usage.
+    """Builds until SIGINT or SIGTERM, every `args.every` seconds; a running build ends first.
 
-    What each build prints goes to stdout as it comes.
+    What each build prints goes to stdout as it comes. 0, or 2 where the first build says that it was used wrongly.
     """
-    stop = threading.Event()
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        stop.set()
-
-    before = [signal.signal(number, on_signal) for number in _SIGNALS]
-    try:
-        return _build_until(stop.is_set, lambda: stop.wait(args.every), args)
-    finally:
-        for number, handler in zip(_SIGNALS, before, strict=True):
-            signal.signal(number, handler)
+    words = one_build(args.words)
+    has_built = False
+    with _Stop() as stop:
+        while not stop.is_asked_for:
+            # In a group of its own it does not get the terminal's Ctrl-C: it ends as a whole build.
+            command = [sys.executable, "-m", "turnlake", *words]
+            code = subprocess.run(command, start_new_session=True, check=False).returncode
+            # What worked once may work again: a source that is not mounted just now, a lake in use.
+            if code == _WRONG_USAGE and not has_built:
+                return code
+            if code in (0, 1) and not has_built:
+                has_built, words = True, [word for word in words if word != "--full"]
+            if code:
+                note(f"turnlake: this build exited with {code}; the next one follows", quiet=args.quiet)
+            stop.wait(args.every)
+    return 0
 
 
 def one_build(words: Sequence[str]) -> list[str]:
@@ -49,14 +54,28 @@ def one_build(words: Sequence[str]) -> list[str]:
     return kept
 
 
-def _build_until(is_stopped: Callable[[], bool], pause: Callable[[], bool], args: argparse.Namespace) -> int:
-    command = [sys.executable, "-m", "turnlake", *one_build(args.words)]
-    while not is_stopped():
-        # In a group of its own it does not get the terminal's Ctrl-C: it ends as a whole build.
-        code = subprocess.run(command, start_new_session=True, check=False).returncode
-        if code == _WRONG_USAGE:
-            return code
-        if code:
-            note(f"turnlake: this build exited with {code}; the next one follows", quiet=args.quiet)
-        pause()
-    return 0
+class _Stop:
+    """Whether a signal asked to end. A pipe wakes who waits: a lock could be held when the signal comes."""
+
+    def __init__(self) -> None:
+        self.is_asked_for = False
+        self._read, self._write = os.pipe()
+
+    def __enter__(self) -> _Stop:
+        self._before = [signal.signal(number, self._ask) for number in _SIGNALS]
+        return self
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if not self.is_asked_for:
+            self.is_asked_for = True
+            os.write(self._write, b"\0")
+
+    def wait(self, seconds: float) -> None:
+        """Returns after that time, or at once when it is time to end."""
+        select.select([self._read], [], [], seconds)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for number, handler in zip(_SIGNALS, self._before, strict=True):
+            signal.signal(number, handler)
+        os.close(self._read)
+        os.close(self._write)

@@ -72,7 +72,9 @@ def ingest_logs(lake: Lake, work: Path, args: argparse.Namespace) -> IngestRun:
     """
     started_at = _now()
     discovery = find_logs(sources_of(args))
-    options = Options(args.workers or default_workers(), args.max_line or MAX_LINE, args.full, args.purge_missing)
+    is_older = lake.check_format() == "rebuild"
+    workers = args.workers or default_workers()
+    options = Options(workers, args.max_line or MAX_LINE, args.full, args.purge_missing, is_older)
     before = lake.current()
     plan = plan_ingest(discovery, before, options)
     if before is not None and not plan.is_news:

@@ -43,15 +43,15 @@ class _Torn(Exception):
     """The file ends inside a frame."""
 
 
-def read_pieces(file: BinaryIO, offset: int = 0) -> Iterator[Piece]:
-    """The content of all frames from that offset on, in order; file is seekable.
+def read_pieces(file: BinaryIO, offset: int = 0, decoded: int = 0) -> Iterator[Piece]:
+    """The content of all frames from that offset on, in order; file is seekable. `decoded` bytes came before them.
 
     Frames are counted from 0, or from 1 where reading starts behind the first.
 
     A torn last frame yields what can be decoded of it. Raises FrameError at the first frame that is no
     zstd frame, fails its checksum or does not decompress; what came before has been yielded by then.
     """
-    decoded, frame = 0, int(offset > 0)
+    frame = int(offset > 0)
     file.seek(offset)
     while True:
         try:

@@ -85,7 +85,7 @@ class LineReader:
 
     def _zstd_pieces(self) -> Iterator[Piece]:
         try:
-            for piece in read_pieces(self._file, self.mark.offset):
+            for piece in read_pieces(self._file, self.mark.offset, self.mark.decoded):
                 if piece.is_torn and not self.is_torn:
                     self._tear(piece.frame_offset)
                 if piece.is_torn and piece.frame == 0:

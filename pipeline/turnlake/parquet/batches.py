@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from turnlake.logs.discover import LogFile
 from turnlake.parquet.convert import Batch
@@ -21,7 +21,17 @@ def make_batches(logs: Sequence[LogFile], first: int = 0) -> list[Batch]:
     """The logs in batches, in their order; parts are numbered from first on."""
     limit = max(BATCH_BYTES, sum(map(_weight, logs)) // MOST_BATCHES)
     groups = list(_groups(logs, limit))
-    return [Batch(f"part-{number:05}.parquet", group) for number, group in enumerate(groups, first)]
+    return [Batch(part_name(number), group) for number, group in enumerate(groups, first)]
+
+
+def part_name(number: int) -> str:
+    """The name of a part."""
+    return f"part-{number:05}.parquet"
+
+
+def part_after(names: Iterable[str]) -> int:
+    """The number of the part that follows those named."""
+    return 1 + max((int(name.removeprefix("part-").removesuffix(".parquet")) for name in names), default=-1)
 
 
 def largest_first(batches: Sequence[Batch]) -> list[Batch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,15 +20,24 @@ MOST_SMALL_PARTS = 32
 SMALL_BYTES = 4 << 20
 
 
-def carry_part(name: str, before: Path, work: Path, gone: Collection[str], without_findings: Collection[str]) -> None:
+def carry_part(
+    name: str, before: Path, work: Path, gone: Collection[str], without_findings: Collection[str], new_name: str
+) -> None:
     """A part of the state in folder `before`, without the rows of the logs in gone, and the findings of others."""
     for table in LASTING:
-        source, target = before / table.name / name, work / table.name / name
+        source, target = before / table.name / name, work / table.name / new_name
         dropped = without_findings if table is FINDINGS else gone
         if dropped:
-            _write(target, table, [without(pq.read_table(source), dropped)])
+            _write(target, table, (without(rows, dropped) for rows in _row_groups(source)))
         else:
             link_or_copy(source, target)
+
+
+def _row_groups(path: Path) -> Iterator[pa.Table]:
+    """The rows of a file in pieces: that of a long log is too big to be held whole."""
+    with pq.ParquetFile(path) as file:
+        for number in range(file.num_row_groups):
+            yield file.read_row_group(number)
 
 
 def without(rows: pa.Table, gone: Collection[str]) -> pa.Table:

@@ -8,6 +8,7 @@ and moves change it.
 from __future__ import annotations
 
 import hashlib
+import os
 from typing import BinaryIO, Literal, NamedTuple
 
 from turnlake.logs.container import open_log
@@ -16,7 +17,7 @@ from turnlake.logs.lines import Mark
 
 PRINT_BYTES = 4096
 
-Change = Literal["new", "unchanged", "grown", "changed", "returned"]
+Change = Literal["new", "unchanged", "grown", "changed"]
 
 
 class Known(NamedTuple):
@@ -38,10 +39,10 @@ class Known(NamedTuple):
 
 def fingerprint(file: BinaryIO, mark: Mark) -> tuple[str, str]:
     """Digests of the first bytes of an open log and of those before the mark, at most 4 KiB each."""
-    file.seek(0)
-    head = file.read(min(PRINT_BYTES, mark.offset))
-    file.seek(max(0, mark.offset - PRINT_BYTES))
-    tail = file.read(min(PRINT_BYTES, mark.offset))
+    # Not through the file's buffer, which would be filled far beyond these bytes.
+    count = min(PRINT_BYTES, mark.offset)
+    head = os.pread(file.fileno(), count, 0)
+    tail = os.pread(file.fileno(), count, mark.offset - count)
     return hashlib.sha256(head).hexdigest()[:32], hashlib.sha256(tail).hexdigest()[:32]
 
 
@@ -59,3 +60,12 @@ def change_of(log: LogFile, known: Known | None) -> Change:
     except OSError:
         return "changed"  # reading it will say what is wrong
     return "grown" if is_same else "changed"
+
+
+def can_be_opened(log: LogFile) -> bool:
+    """Whether the log can be opened now."""
+    try:
+        open_log(log).close()
+    except OSError:
+        return False
+    return True

@@ -18,10 +18,10 @@ from turnlake.findings import Finding
 from turnlake.logs.container import container_of, open_log
 from turnlake.logs.discover import LogFile
 from turnlake.logs.lines import MAX_LINE, Mark
+from turnlake.parquet import tables
 from turnlake.parquet.checkpoints import fingerprint
 from turnlake.parquet.part import TAIL, PartRows, Row
 from turnlake.parquet.replay import stored_lines, stored_rows
-from turnlake.parquet.tables import PARSER_VERSION
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,9 @@ class Batch:
 class Converted:
     """What became of one log.
 
-    `row` is its row of `logs` without what depends on other logs, None for a file that is no log. `mark`, `head` and
-    `tail` are for telling later whether it has grown (see checkpoints).
+    `row` is its row of `logs` without what depends on other logs, None for a file that is no log, or `is_gone`: it was
+    found and is not there any more. `mark`, `head` and `tail` are for telling later whether it has grown (see
+    checkpoints).
     """
 
     log_id: str
@@ -59,6 +60,7 @@ class Converted:
     mark: Mark | None = None
     head: str = ""
     tail: str = ""
+    is_gone: bool = False
 
 
 def convert(batch: Batch, folder: Path, max_line: int = MAX_LINE) -> list[Converted]:
@@ -89,7 +91,7 @@ def _no_collector() -> Iterator[None]:
 
 def _convert(log: LogFile, stored: Stored | None, rows: PartRows, tail: PartRows, max_line: int) -> Converted:
     if stored is not None and stored.mark is None:
-        return _convert_again(log, stored, rows)
+        return _convert_again(log, stored, rows, tail)
     try:
         container = container_of(log)
         with open_log(log) as file:
@@ -100,11 +102,12 @@ def _convert(log: LogFile, stored: Stored | None, rows: PartRows, tail: PartRows
             _read(reading, log.log_id, rows, tail)
             mark = _mark_of(log, reading)
             head, end = fingerprint(file, mark) if mark else ("", "")
+    except FileNotFoundError:
+        return Converted(log.log_id, None, is_gone=True)
     except OSError as error:
         tail.add_findings([Finding("unreadable_file", f"{log.place}: {error.strerror or error}")], log.log_id)
         return Converted(log.log_id, unreadable_row(log))
     if reading.scan.is_no_log:
-        tail.add_findings([Finding("not_a_log", log.place)], None)
         return Converted(log.log_id, None)
     return Converted(log.log_id, log_row(log, reading), mark, head, end)
 
@@ -146,15 +149,15 @@ def _rows_of(log: LogFile, stored: Stored) -> tuple[list[Row], list[Row]]:
 _ONLY_THE_FILE_TELLS = frozenset(("corrupt", "unreadable", "unknown_version", "version_mismatch"))
 
 
-def _convert_again(log: LogFile, stored: Stored, rows: PartRows) -> Converted:
+def _convert_again(log: LogFile, stored: Stored, rows: PartRows, tail: PartRows) -> Converted:
     """Rows of a log that is gone, made anew from its stored lines. Its findings are carried over as they are."""
     scan = new_scan(log)
     for line in stored_lines(stored.row, *_rows_of(log, stored)):
         record = scan.feed(*line)
         if record is not None:
-            rows.add(record, log.log_id)
+            (tail if record.is_provisional else rows).add(record, log.log_id)
     verdict = scan.finish(None)
-    row = stored.row | {"parser_version": PARSER_VERSION}
+    row = stored.row | {"parser_version": tables.PARSER_VERSION}
     if not stored.row["unread_line_count"] and stored.row["verdict_reason"] not in _ONLY_THE_FILE_TELLS:
         row |= _judged(verdict)
     return Converted(log.log_id, row)
@@ -175,7 +178,7 @@ def _place(log: LogFile) -> Row:
         "generation": log.generation,
         "bytes": log.size,
         "is_missing": False,
-        "parser_version": PARSER_VERSION,
+        "parser_version": tables.PARSER_VERSION,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from turnlake.findings import Finding
 from turnlake.logs.discover import Discovery, LogFile
 from turnlake.parquet import carry, engine
-from turnlake.parquet.batches import largest_first, make_batches
+from turnlake.parquet.batches import largest_first, make_batches, part_after, part_name
 from turnlake.parquet.checkpoints import Known
 from turnlake.parquet.convert import Batch, Converted, Stored, convert
 from turnlake.parquet.copies import Records, records_of, starts_with
@@ -80,6 +80,9 @@ class _Ingest:
         self._manifest = manifest_of(before)
         self._rows = _rows_before(before)
         self._files = {log.log_id: log for log in discovery.logs}
+        # Logs that were found and could not be opened since they are gone by now.
+        self._vanished: set[str] = set()
+        self._same_start: dict[tuple[str, str], bool] = {}
 
     def run(self, on_logs_done: Callable[[int], None]) -> Ingested:
         for table in TABLES:
@@ -96,12 +99,17 @@ class _Ingest:
         write_rows(self._work / "logs" / LOGS_PART, LOGS, [self._rows[log_id] for log_id in logs])
         write_rows(self._work / "findings" / FINDINGS_PART, FINDINGS, findings)
         rows = tuple(self._rows[log_id] for log_id in logs)
-        read = tuple((log.path, str(why)) for log, why in self._plan.read.values() if log.log_id in self._rows)
+        read_now = self._rows.keys() - self._vanished
+        read = tuple((log.path, str(why)) for log, why in self._plan.read.values() if log.log_id in read_now)
         ingested = Ingested(rows, read, _event_count(rows) - events_before)
         manifest = Manifest(
-            known,
-            self._plan.missing,
-            self._plan.left_out,
+            logs=known,
+            missing=self._missing(),
+            due=self._due(known),
+            # What vanished is looked for again.
+            left_out="" if self._vanished else self._plan.left_out,
+            same_start=self._same_start,
+            max_line=self._options.max_line,
             refused_count=ingested.refused_count,
             is_partial=ingested.is_partial,
         )
@@ -116,10 +124,9 @@ class _Ingest:
         """What to convert: logs to be read, and gone ones whose stored rows are made anew."""
         plan = self._plan
         logs = [log for log, _ in plan.read.values()] + [self._gone_file(log_id) for log_id in sorted(plan.replayed)]
-        first = 1 + max((int(name[5:10]) for name in self._staying_parts()), default=-1)
         stored = {log_id: self._stored(log_id) for log_id, (_, why) in plan.read.items() if why == "grown"}
         stored |= {log_id: replace(self._stored(log_id), mark=None) for log_id in plan.replayed}
-        batches = make_batches(logs, first)
+        batches = make_batches(logs, part_after(self._staying_parts()))
         return [
             replace(batch, stored={log.log_id: stored[log.log_id] for log in batch.logs if log.log_id in stored})
             for batch in batches
@@ -151,9 +158,36 @@ class _Ingest:
         parts = {log.log_id: batch.name for batch in batches for log in batch.logs}
         for converted in engine.run(job, largest_first(batches), self._options.workers):
             for one in converted:
-                known[one.log_id] = self._remember(one, parts[one.log_id])
+                if one.is_gone:
+                    known |= self._keep(one.log_id)
+                else:
+                    known[one.log_id] = self._remember(one, parts[one.log_id])
             on_logs_done(len(converted))
         return known
+
+    def _keep(self, log_id: str) -> dict[str, Known]:
+        """A log that vanished since it was found stays as it was, if it was known; else it is as if never seen."""
+        self._vanished.add(log_id)
+        before = self._manifest.logs.get(log_id)
+        return {} if before is None or not before.is_log else {log_id: before}
+
+    def _missing(self) -> frozenset[str]:
+        return self._plan.missing | {log_id for log_id in self._vanished if log_id in self._rows}
+
+    def _gone(self) -> frozenset[str]:
+        """Logs of the state before whose rows, as they are stored there, go."""
+        return (self._plan.gone & self._manifest.logs.keys()) - self._vanished
+
+    def _due(self, known: Mapping[str, Known]) -> frozenset[str]:
+        """Logs whose rows are not what reading them now would give."""
+        unreadable = {
+            log_id
+            for log_id, (log, _) in self._plan.read.items()
+            # Inside an archive it is the content that can't be read: it would fail again.
+            if log.entry is None and log_id in self._rows and self._rows[log_id]["verdict_reason"] == "unreadable"
+        }
+        before = self._manifest.due - (self._plan.read.keys() - self._vanished)
+        return frozenset((unreadable | before | self._plan.due | self._vanished) & known.keys())
 
     def _remember(self, one: Converted, part: str) -> Known:
         if one.row is None:
@@ -167,32 +201,46 @@ class _Ingest:
             # Its findings stay where they are: only the file could give them again.
             before = self._manifest.logs[one.log_id]
             return before._replace(parts=(*before.parts, part))
-        return Known(file.source, file.size, file.mtime_ns, parts, one.row is not None, one.mark, one.head, one.tail)
+        if one.row is None:
+            return Known(file.source, file.size, file.mtime_ns, (), False, None, "", "")
+        return Known(file.source, file.size, file.mtime_ns, parts, True, one.mark, one.head, one.tail)
 
     def _carry(self, known: dict[str, Known], batches: Sequence[Batch]) -> dict[str, Known]:
         """Bring the parts of the state before over, write the tail, merge what has become many small parts."""
         folder = self._before.path if self._before else None
-        gone = self._plan.gone & self._manifest.logs.keys()
-        for name in sorted(self._staying_parts()):
+        gone = self._gone()
+        new = [batch.name for batch in batches]
+        carried = self._carried_parts(new)
+        for name, new_name in sorted(carried.items()):
             assert folder is not None  # parts are known from the state before
             inside = {log_id for log_id in gone if name in self._manifest.logs[log_id].parts}
-            carry.carry_part(name, folder, self._work, inside, inside - self._plan.replayed)
-        reread = gone | self._plan.read.keys()
-        new = [batch.name for batch in batches]
+            carry.carry_part(name, folder, self._work, inside, inside - self._plan.replayed, new_name)
+        for log_id in self._vanished & known.keys():
+            known[log_id] = known[log_id]._replace(parts=tuple(carried[part] for part in known[log_id].parts))
+        reread = (gone | self._plan.read.keys()) - self._vanished
         carry.write_tail(TAIL_PART, folder, new, self._work, reread, reread - self._plan.replayed)
         names = {part for entry in known.values() for part in entry.parts} | {batch.name for batch in batches}
         small = carry.small_parts(names, self._work)
         if not small:
             return known
-        merged = f"part-{1 + max(int(name[5:10]) for name in names):05}.parquet"
+        merged = part_name(part_after(names))
         carry.merge_parts(small, merged, self._work)
         return {log_id: entry._replace(parts=_renamed(entry.parts, small, merged)) for log_id, entry in known.items()}
+
+    def _carried_parts(self, new: Sequence[str]) -> dict[str, str]:
+        """The parts of the state before that are carried over, and what they are called in the new one."""
+        carried = {name: name for name in self._staying_parts()}
+        # Of logs that were to be read anew, and vanished: new parts may have got their names.
+        kept = {part for log_id in self._vanished & self._rows.keys() for part in self._manifest.logs[log_id].parts}
+        first = part_after([*carried, *new])
+        return carried | {name: part_name(first + n) for n, name in enumerate(sorted(kept - carried.keys()))}
 
     def _logs(self, known: dict[str, Known]) -> list[str]:
         """The log_ids of all logs of the lake in their order; missing ones are marked so."""
         logs = [log_id for log_id in known if log_id in self._rows]
+        missing = self._missing()
         for log_id in logs:
-            is_missing = log_id in self._plan.missing
+            is_missing = log_id in missing
             self._rows[log_id] = self._rows[log_id] | {"is_missing": is_missing}
         return sorted(logs, key=lambda log_id: (self._rows[log_id]["source"], self._rows[log_id]["path"]))
 
@@ -202,7 +250,7 @@ class _Ingest:
 
         def same_start(longer: str, shorter: str) -> bool:
             try:
-                return starts_with(self._records(longer), self._records(shorter))
+                return self._starts_with(longer, shorter)
             except OSError as error:
                 detail = f"{longer} and {shorter} can't be compared: {error.strerror or error}"
                 findings.append(finding_row(Finding("unreadable_file", detail), longer))
@@ -217,6 +265,17 @@ class _Ingest:
             }
         return findings + [finding_row(finding, log_id) for log_id, finding in resolution.findings]
 
+    def _starts_with(self, longer: str, shorter: str) -> bool:
+        """Whether one log begins with another. Compares the files only where one of the two was read this time."""
+        pair = (longer, shorter)
+        answer = None if self._plan.read.keys() & pair else self._manifest.same_start.get(pair)
+        if answer is None:
+            answer = starts_with(self._records(longer), self._records(shorter))
+            if not self._files.keys() >= set(pair):
+                return answer  # stored rows may tell less than files
+        self._same_start[pair] = answer
+        return answer
+
     def _records(self, log_id: str) -> Records:
         """The records of a log: from its file, or from its stored rows where that is gone."""
         file = self._files.get(log_id)
@@ -226,9 +285,17 @@ class _Ingest:
         rows = (stored_rows(paths, log_id) for paths in (stored.events, stored.chunk_runs))
         return (line.data for line in stored_lines(stored.row, *rows) if line.number > 1 and not line.is_provisional)
 
-    def _findings_of_discovery(self, known: Collection[str]) -> list[Row]:
+    def _findings_of_discovery(self, known: Mapping[str, Known]) -> list[Row]:
+        """Findings about places, and what was found under the name of a log and is none."""
         by_place = {log.place: log.log_id for log in self._discovery.logs if log.log_id in self._rows}
-        return [finding_row(finding, by_place.get(place)) for place, finding in self._discovery.findings]
+        found = [finding_row(finding, by_place.get(place)) for place, finding in self._discovery.findings]
+        for log in self._discovery.logs:
+            if log.log_id in self._vanished:
+                detail = f"{log.place}: it was gone when it was to be opened"
+                found.append(finding_row(Finding("unreadable_file", detail), by_place.get(log.place)))
+            elif not known[log.log_id].is_log:
+                found.append(finding_row(Finding("not_a_log", log.place), None))
+        return found
 
 
 def _rows_before(before: State | None) -> dict[str, Row]:

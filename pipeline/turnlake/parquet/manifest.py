@@ -9,22 +9,28 @@ from typing import Any
 import orjson
 
 from turnlake.logs.lines import Mark
+from turnlake.parquet import tables
 from turnlake.parquet.checkpoints import Known
-from turnlake.parquet.tables import PARSER_VERSION
 
 
 @dataclass(frozen=True)
 class Manifest:
     """`logs` tells of each file by its log_id, `left_out` is what discovery found besides logs, as a digest.
 
+    `due` are logs whose rows are not what reading them now would give: read again as soon as they can be opened.
+    `max_line` is the longest line that was read, 0 where nothing was read yet. `same_start` holds the answers of
+    comparing one log's file with another's (see `sessions.SameStart`).
     `refused_count` logs would be refused by the harness; `is_partial` says whether any was refused, torn, or has lines
     that gave no row.
     """
 
     logs: Mapping[str, Known] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
+    due: frozenset[str] = frozenset()
     left_out: str = ""
-    parser_version: int = PARSER_VERSION
+    same_start: Mapping[tuple[str, str], bool] = field(default_factory=dict)
+    max_line: int = 0
+    parser_version: int = field(default_factory=lambda: tables.PARSER_VERSION)
     refused_count: int = 0
     is_partial: bool = False
 
@@ -39,6 +45,9 @@ def dump_manifest(manifest: Manifest) -> bytes:
             "parser_version": manifest.parser_version,
             "left_out": manifest.left_out,
             "missing": sorted(manifest.missing),
+            "due": sorted(manifest.due),
+            "max_line": manifest.max_line,
+            "same_start": sorted((*pair, answer) for pair, answer in manifest.same_start.items()),
             "refused_count": manifest.refused_count,
             "is_partial": manifest.is_partial,
             "logs": logs,
@@ -51,7 +60,10 @@ def read_manifest(stored: Mapping[str, Any]) -> Manifest:
     return Manifest(
         logs={log_id: _known(*fields) for log_id, fields in stored["logs"].items()},
         missing=frozenset(stored["missing"]),
+        due=frozenset(stored["due"]),
         left_out=stored["left_out"],
+        same_start={(longer, shorter): answer for longer, shorter, answer in stored["same_start"]},
+        max_line=stored["max_line"],
         parser_version=stored["parser_version"],
         refused_count=stored["refused_count"],
         is_partial=stored["is_partial"],

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from turnlake.events.scan import Record
-from turnlake.events.values import Object
+from turnlake.events.values import BadRecord, Object, parse_leniently
 
 _KEY = b'"data":'
 _STREAM = b'"stream":'
@@ -40,31 +40,19 @@ def _cut_out(raw: bytes, event: Object) -> bytes | None:
     """The bytes of the member `data`; None where they can't be told."""
     if "data" not in event:
         return None
-    text = _between_known_members(raw, event)
+    text = _as_the_harness_writes(raw, event)
     if text is None:
         text = _behind_its_name(raw, event)
         return text if text is not None and _parsed(text) == event["data"] else None
     return text
 
 
-def _between_known_members(raw: bytes, event: Object) -> bytes | None:
-    """What stands between the members before and behind it, which are known; None where that is not certain.
-
-    It is certain where the line begins and ends as its other members would be written, and none of the names in it
-    is there twice or may be spelt with escapes (of two members of one name the last one counts).
-    """
+def _as_the_harness_writes(raw: bytes, event: Object) -> bytes | None:
+    """The data as JSON text where just that stands in the usual place of the line; None where it does not."""
     kind = event["type"].encode("utf-8", "replace")
     start = b'{"type":"%s","seq":%d,"time":%d,"data":' % (kind, event["seq"], event["time"])
-    if not raw.startswith(start) or _ESCAPED_ASCII in raw or raw.count(_KEY) != 1:
-        return None
-    end = b""
-    for name in list(event)[4:]:
-        end += b',"%s":%s' % (name.encode(), _dump(event[name]))
-        if raw.count(b'"%s"' % name.encode()) != 1:
-            return None
-    end += b"}"
-    text = raw[len(start) : -len(end)]
-    return text if raw.endswith(end) and text[:1] == b"{" and text[-1:] == b"}" else None
+    text = _dump(event["data"])
+    return text if raw.startswith(start) and raw.startswith(text, len(start)) else None
 
 
 def _behind_its_name(raw: bytes, event: Object) -> bytes | None:
@@ -80,7 +68,10 @@ def _parsed(text: bytes) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        return text
+        try:
+            return parse_leniently(text)
+        except BadRecord:
+            return text
 
 
 def _without_stream(text: bytes, data: Object) -> bytes:

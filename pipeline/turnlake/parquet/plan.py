@@ -8,34 +8,40 @@ from dataclasses import dataclass
 
 from turnlake.logs.discover import Discovery, LogFile
 from turnlake.logs.lines import MAX_LINE
-from turnlake.parquet.checkpoints import Change, change_of
+from turnlake.parquet import tables
+from turnlake.parquet.checkpoints import can_be_opened, change_of
 from turnlake.parquet.manifest import Manifest, read_manifest
 from turnlake.parquet.state import State
-from turnlake.parquet.tables import PARSER_VERSION
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to ingest: `max_line` in bytes, `full` reads every log again, `purge_missing` drops those that are gone."""
+    """How to ingest: `max_line` in bytes, `full` reads every log again, `purge_missing` drops those that are gone.
+
+    `is_older` says that an older version wrote the lake: nothing that it made is trusted.
+    """
 
     workers: int
     max_line: int = MAX_LINE
     full: bool = False
     purge_missing: bool = False
+    is_older: bool = False
 
 
 @dataclass(frozen=True)
 class Plan:
     """`read` are logs to read and why; a grown one from its mark on. `gone` are log_ids whose rows go.
 
-    `missing` are logs of the state before that are not there any more and stay, `replayed` those among them whose
-    rows an older parser wrote.
+    `missing` are logs of the state before that are not there any more and stay. Of the logs that were not found, be
+    they missing or of a source not looked through, `replayed` have rows that an older parser wrote, and `due` are
+    to be read when they are found again.
     """
 
-    read: Mapping[str, tuple[LogFile, Change | str]]
+    read: Mapping[str, tuple[LogFile, str]]
     unchanged: frozenset[str]
     missing: frozenset[str]
     replayed: frozenset[str]
+    due: frozenset[str]
     gone: frozenset[str]
     left_out: str
     is_news: bool
@@ -54,18 +60,16 @@ def plan_ingest(discovery: Discovery, before: State | None, options: Options) ->
 def make_plan(discovery: Discovery, manifest: Manifest, options: Options, *, is_first: bool) -> Plan:
     """Compare what is there with what the state before knows. Opens only logs whose size or time changed."""
     found = {log.log_id: log for log in discovery.logs}
+    again = None if is_first else _why_again(manifest, options)
+    reasons = {log_id: _why(log, manifest, again) for log_id, log in found.items()}
+    read = {log_id: (found[log_id], why) for log_id, why in reasons.items() if why != "unchanged"}
     missing = _missing(discovery, manifest)
-    is_outdated = manifest.parser_version != PARSER_VERSION
-    read: dict[str, tuple[LogFile, Change | str]] = {}
-    for log_id, log in found.items():
-        change: Change | str = change_of(log, manifest.logs.get(log_id))
-        if change != "new" and (options.full or is_outdated):
-            change = "full" if options.full else "parser"
-        if change != "unchanged":
-            read[log_id] = (log, change)
-    rewritten = {log_id for log_id, (_, why) in read.items() if why not in ("new", "grown")}
     purged = missing if options.purge_missing else frozenset()
-    replayed = missing - purged if is_outdated else frozenset()
+    absent = manifest.logs.keys() - found.keys() - purged
+    no_logs = frozenset(log_id for log_id in absent if not manifest.logs[log_id].is_log)
+    stale = frozenset(absent - no_logs) if again in ("parser", "options") else frozenset()
+    replayed = stale if again == "parser" else frozenset()
+    rewritten = {log_id for log_id, (_, why) in read.items() if why not in ("new", "grown")}
     left_out = _digest(discovery)
     kept = missing - purged
     return Plan(
@@ -73,12 +77,33 @@ def make_plan(discovery: Discovery, manifest: Manifest, options: Options, *, is_
         unchanged=frozenset(found.keys() - read.keys()),
         missing=kept,
         replayed=replayed,
-        gone=frozenset(rewritten | purged | replayed),
+        due=stale,
+        gone=frozenset(rewritten | purged | replayed | no_logs),
         left_out=left_out,
         is_news=is_first
-        or bool(read or purged or replayed)
+        or bool(read or purged or stale or no_logs)
         or (kept, left_out) != (manifest.missing, manifest.left_out),
     )
+
+
+def _why_again(manifest: Manifest, options: Options) -> str | None:
+    """Why every log is read again, if so."""
+    if manifest.parser_version != tables.PARSER_VERSION or options.is_older:
+        return "parser"
+    if manifest.max_line != options.max_line:
+        return "options"
+    return "full" if options.full else None
+
+
+def _why(log: LogFile, manifest: Manifest, again: str | None) -> str:
+    """Why that log is read, or `unchanged`."""
+    known = manifest.logs.get(log.log_id)
+    if known is not None and again is not None:
+        return again
+    change = change_of(log, known)
+    if log.log_id in manifest.due and (change != "unchanged" or can_be_opened(log)):
+        return "returned"
+    return change
 
 
 def _missing(discovery: Discovery, manifest: Manifest) -> frozenset[str]:

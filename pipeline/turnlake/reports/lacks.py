@@ -87,7 +87,7 @@ def lacks_of(lake: Lake, logs: Sequence[LogFile]) -> Iterator[Reason]:
 def _unread(lake: Lake, logs: Sequence[LogFile]) -> Iterator[Reason]:
     """Logs on disk that the lake does not have, or not as they are now."""
     state = lake.current()
-    known = {log_id: stamp for log_id, (_, *stamp) in state.manifest()["logs"].items()} if state else {}
+    known = {log_id: entry[1:3] for log_id, entry in state.manifest()["logs"].items()} if state else {}
     stamps = [(known.get(log.log_id), [log.size, log.mtime_ns]) for log in logs]
     if missing := sum(stored is None for stored, _ in stamps):
         yield Reason("warning", f"{missing} of {len(logs)} log(s) found are not in the lake: run `turnlake build`")

@@ -25,6 +25,7 @@ select
     count(*) filter (where superseded_by is null and not is_read) as unread,
     count(*) filter (where verdict = 'refused' and is_read and superseded_by is null) as refused,
     count(*) filter (where is_torn) as torn,
+    count(*) filter (where is_missing) as missing,
     count(*) filter (where verdict = 'removable_tail') as with_removable_tail,
     coalesce(sum(unread_line_count), 0)::bigint as unread_lines
 from raw.logs
@@ -126,17 +127,25 @@ def summarise(lake: Path, counts: Mapping[str, int]) -> Summary:
 
 def keep_summary(lake: Lake, summary: Summary) -> None:
     """Put the summary beside the state it is of, for builds that find nothing new."""
-    kept = {name: getattr(summary, name) for name in _KEPT}
+    kept = {name: getattr(summary, name) for name in _KEPT} | {"of": _publication(lake)}
     write_whole(lake.summary, orjson.dumps(kept))
 
 
 def kept_summary(lake: Lake, path: Path, counts: Mapping[str, int]) -> Summary | None:
-    """The summary kept last, with the counts of another ingest; None where there is none to be read."""
+    """The summary kept last, with the counts of another ingest; None where it is of another database or not there."""
     try:
         kept = orjson.loads(lake.summary.read_bytes())
+        if kept["of"] != _publication(lake):
+            return None
         return Summary(lake=path, counts=counts, **{name: kept[name] for name in _KEPT})
     except (OSError, ValueError, KeyError):
         return None
+
+
+def _publication(lake: Lake) -> list[str | int]:
+    """What tells the database in place from all others."""
+    published = lake.published()
+    return [published.state_id, published.bytes, published.mtime_ns] if published else []
 
 
 def as_json(summary: Summary) -> dict[str, Any]:
@@ -188,6 +197,8 @@ def _logs_text(summary: Summary) -> str:
         parts.append(f"{_count(logs['unread'])} unread")
     if logs["torn"]:
         parts.append(f"{_count(logs['torn'])} with a torn end")
+    if logs["missing"]:
+        parts.append(f"{_count(logs['missing'])} deleted since")
     return ", ".join(parts)
 
 
