@@ -51,7 +51,8 @@ def turns(follower: Follower) -> Rows:
 
 def tools(follower: Follower) -> Rows:
     """Each tool call: its id, what came of it, whether others ran beside it."""
-    return follower.query("select call_id, outcome, is_parallel from marts.tool_calls order by turn, step, ordinal")
+    order = "turn, step, call_seq nulls last, call_id"
+    return follower.query(f"select call_id, outcome, is_parallel from marts.tool_calls order by {order}")
 
 
 def wait(until: Callable[[], bool], what: str) -> None:

@@ -22,7 +22,7 @@ from turnlake.parquet.engine import default_workers
 from turnlake.parquet.loads import Load, LogRead, append_load
 from turnlake.parquet.plan import Options, manifest_of, plan_ingest
 from turnlake.parquet.state import Lake, State
-from turnlake.parquet.tables import LAKE_FORMAT
+from turnlake.parquet.tables import LAKE_FORMAT, PARSER_VERSION
 from turnlake.prices.prices import Prices, load_prices, override_file
 
 if TYPE_CHECKING:
@@ -138,6 +138,8 @@ def current_state(lake: Lake) -> State:
     state = lake.current()
     if state is None:
         raise LakeError(f"{lake.path} holds no logs yet. Run `turnlake ingest` or `turnlake build` first.")
+    if manifest_of(state).parser_version != PARSER_VERSION:
+        raise LakeError(f"{lake.path} was read by another version of turnlake. Run `turnlake build` to read it again.")
     return state
 
 

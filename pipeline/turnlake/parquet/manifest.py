@@ -56,14 +56,14 @@ def dump_manifest(manifest: Manifest) -> bytes:
 
 
 def read_manifest(stored: Mapping[str, Any]) -> Manifest:
-    """The manifest in the JSON document of a state."""
+    """The manifest in the JSON document of a state. What an earlier version did not write yet is as in an empty one."""
     return Manifest(
         logs={log_id: _known(*fields) for log_id, fields in stored["logs"].items()},
         missing=frozenset(stored["missing"]),
-        due=frozenset(stored["due"]),
+        due=frozenset(stored.get("due", ())),
         left_out=stored["left_out"],
-        same_start={(longer, shorter): answer for longer, shorter, answer in stored["same_start"]},
-        max_line=stored["max_line"],
+        same_start={(longer, shorter): answer for longer, shorter, answer in stored.get("same_start", ())},
+        max_line=stored.get("max_line", 0),
         parser_version=stored["parser_version"],
         refused_count=stored["refused_count"],
         is_partial=stored["is_partial"],

@@ -81,7 +81,8 @@ def make_plan(discovery: Discovery, manifest: Manifest, options: Options, *, is_
         gone=frozenset(rewritten | purged | replayed | no_logs),
         left_out=left_out,
         is_news=is_first
-        or bool(read or purged or stale or no_logs)
+        or again is not None
+        or bool(read or purged or no_logs)
         or (kept, left_out) != (manifest.missing, manifest.left_out),
     )
 
