@@ -5,14 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+from official import Official, official_database
 
 ROOT = Path(__file__).resolve().parent.parent
 # The official log corpus and its companions lie beside the checkout where they are at hand.
 SHARED = ROOT.parent / "shared"
+
+# No deadline: the machines that run this are shared. TURNLAKE_PROFILE=ci looks closer, and always at the same.
+settings.register_profile("dev", max_examples=25, deadline=None)
+settings.register_profile("ci", max_examples=60, deadline=None, derandomize=True)
+settings.load_profile(os.environ.get("TURNLAKE_PROFILE", "dev"))
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -34,6 +42,13 @@ def _beside_the_checkout(name: str) -> Path:
 def corpus() -> Path:
     """The folder of official logs with their expected answers; skips where it is absent."""
     return _beside_the_checkout("corpus")
+
+
+@pytest.fixture(scope="session")
+def official(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Official]:
+    """The official logs in one database, to read."""
+    with official_database(corpus, tmp_path_factory.mktemp("official")) as official:
+        yield official
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,14 +11,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import zstandard
-from hypothesis import settings
 
 from turnlake.events.reader import Log, LogPass, logical_events
 from turnlake.events.values import canonical
 from turnlake.logs.discover import LogFile, find_logs
 from turnlake.logs.lines import MAX_LINE
 from turnlake.logs.source import parse_source
-from turnlake.parquet.convert import Batch, Row, convert
+from turnlake.parquet.convert import Batch, convert
+from turnlake.parquet.part import TAIL, Row
 from turnlake.parquet.replay import stored_events
 
 Object = dict[str, Any]
@@ -28,11 +27,6 @@ START_MS = 1_787_659_200_000  # 2026-08-25T12:00:00Z
 VERSIONS = (0, 1, 2, 3, 4)
 USAGE = {"inputTokens": 8, "outputTokens": 2}
 TABLES = ("events", "chunk_runs", "findings")
-
-# No deadline: the machines that run this are shared. TURNLAKE_PROFILE=ci looks closer, and always at the same.
-settings.register_profile("dev", max_examples=25, deadline=None)
-settings.register_profile("ci", max_examples=60, deadline=None, derandomize=True)
-settings.load_profile(os.environ.get("TURNLAKE_PROFILE", "dev"))
 
 
 def header(version: int = 4, /, **members: Any) -> Object:
@@ -253,6 +247,16 @@ def codes(log: Log) -> set[str]:
     return {finding.code for finding in log.findings}
 
 
+def part_files(folder: Path, table: str, name: str) -> tuple[Path, Path]:
+    """The two parts of a table that a conversion writes: what stands still, and what the next reading replaces."""
+    return folder / table / name, folder / TAIL / table / name
+
+
+def part_rows(folder: Path, table: str, name: str) -> list[Row]:
+    """The rows of both."""
+    return [row for path in part_files(folder, table, name) for row in pq.read_table(path).to_pylist()]
+
+
 class Stored:
     """A log converted to Parquet: its row of `logs`, the rows of the other tables, and its events read back."""
 
@@ -260,12 +264,8 @@ class Stored:
         with tempfile.TemporaryDirectory() as folder:
             path = write(Path(folder) / "root", data, name)
             parts = Path(folder) / "parts"
-            for table in TABLES:
-                (parts / table).mkdir(parents=True)
             [converted] = convert(Batch("p.parquet", find_logs([parse_source(str(path))]).logs), parts, max_line)
-            self.tables: dict[str, list[Row]] = {
-                table: pq.read_table(parts / table / "p.parquet").to_pylist() for table in TABLES
-            }
+            self.tables: dict[str, list[Row]] = {table: part_rows(parts, table, "p.parquet") for table in TABLES}
         self.log: Row = converted.row or {}
 
     @property

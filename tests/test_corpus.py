@@ -3,68 +3,51 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
-from logs import TABLES
+from logs import part_rows
+from official import PART, Official
 from turnlake.events.reader import Log, logical_events, read_log
 from turnlake.events.values import canonical
 from turnlake.findings import CODES
-from turnlake.logs.discover import find_logs
-from turnlake.logs.source import parse_source
-from turnlake.parquet.convert import Batch, convert
 from turnlake.parquet.replay import stored_events
 
 Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def index(corpus: Path) -> list[Row]:
-    return [json.loads(line) for line in (corpus / "index.jsonl").read_text().splitlines()]
+def logs(official: Official) -> dict[str, Log]:
+    return {name: read_log(official.file(name)) for name in official.cases}
 
 
 @pytest.fixture(scope="module")
-def logs(corpus: Path, index: list[Row]) -> dict[str, Log]:
-    return {case["name"]: read_log(corpus / case["name"] / case["file"]) for case in index}
+def expected(official: Official) -> dict[str, Row]:
+    return official.expected
 
 
 @pytest.fixture(scope="module")
-def expected(corpus: Path, index: list[Row]) -> dict[str, Row]:
-    return {case["name"]: json.loads((corpus / case["name"] / "expected.json").read_text()) for case in index}
-
-
-@pytest.fixture(scope="module")
-def stored(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Row, list[Row], list[Row]]]:
-    """By folder: the row of the log, its rows of events and of chunk_runs."""
-    parts = tmp_path_factory.mktemp("parts")
-    for table in TABLES:
-        (parts / table).mkdir()
-    found = find_logs([parse_source(str(corpus))]).logs
-    rows = {one.log_id: one.row for one in convert(Batch("p.parquet", found), parts)}
-    by_log: dict[str, dict[str, list[Row]]] = {table: defaultdict(list) for table in TABLES}
-    for table in TABLES:
-        for row in pq.read_table(parts / table / "p.parquet").to_pylist():
-            by_log[table][row["log_id"]].append(row)
-    return {
-        log.folder: (row, by_log["events"][log.log_id], by_log["chunk_runs"][log.log_id])
-        for log in found
-        if (row := rows[log.log_id]) is not None
+def stored(official: Official) -> dict[str, tuple[Row, list[Row], list[Row]]]:
+    """By case: the row of the log, its rows of events and of chunk_runs."""
+    by_log: dict[str, tuple[Row, list[Row], list[Row]]] = {
+        row["log_id"]: (row, [], []) for row in official.logs.values()
     }
+    for place, table in enumerate(("events", "chunk_runs"), start=1):
+        for row in part_rows(official.parts, table, PART):
+            by_log[row["log_id"]][place].append(row)
+    return {name: by_log[row["log_id"]] for name, row in official.logs.items()}
 
 
 def digest(events: list[str]) -> str:
     return hashlib.sha256("\n".join(events).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def test_there_are_logs_of_every_format_and_form(index: list[Row]) -> None:
+def test_there_are_logs_of_every_format_and_form(official: Official) -> None:
+    index = list(official.cases.values())
     assert {case["format"] for case in index} >= {0, 1, 2, 3, 4}
     assert {case["kind"] for case in index} == {"fixture", "run", "migrated", "edited", "container"}
-    assert len({case["name"] for case in index}) == len(index) > 400
+    assert len(index) == len((official.corpus / "index.jsonl").read_text().splitlines()) > 400
 
 
 def test_the_same_logs_are_refused(logs: dict[str, Log], expected: dict[str, Row]) -> None:

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import duckdb
-import pytest
 
 from agreement import differences
 from counter import Session, count
-from lakes import opened, rows
-from turnlake.logs.discover import LogFile, find_logs
-from turnlake.logs.source import parse_source
-from turnlake.models.build import build_database
-from turnlake.parquet.convert import Batch, convert
-from turnlake.parquet.rawfiles import RawFiles
-from turnlake.parquet.tables import LOGS, TABLES
-from turnlake.parquet.write import write_rows
+from lakes import rows
+from official import Official
 
 BUCKETS = {
     "uncachedInputTokens": "input_tokens",
@@ -36,54 +26,26 @@ OLD_METER_READERS = {"v0"}
 UNDERCOUNTED = {"edit-source-empty-assistant", "edit4-attempt-usage-no-retry-marker"}
 
 
-@dataclass(frozen=True)
-class Corpus:
-    """The corpus, built into one database: each log a session named for its case, since many are copies of one."""
-
-    folder: Path
-    files: dict[str, str]
-    db: duckdb.DuckDBPyConnection
-
-    def answers(self, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What the readers that accept the log say of it, by the reader's short name."""
-        answer = json.loads((self.folder / name / "expected.json").read_text(encoding="utf-8"))
-        readers = {answer["reader"].split()[0]: answer} | answer.get("readers", {})
-        return ((reader, said) for reader, said in readers.items() if "rejected" not in said)
-
-    def own_answers(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What the reader of each log's own format says; others migrate it first, which adds and drops events."""
-        for name in self.files:
-            reader, said = next(self.answers(name), ("", {}))
-            own = json.loads((self.folder / name / "expected.json").read_text(encoding="utf-8"))["reader"]
-            if said and own.split()[0] == reader:
-                yield name, said
-
-    def sessions(self) -> Iterator[tuple[str, Session]]:
-        """The second count of the logs that a product reads."""
-        for name, file in self.files.items():
-            if any(self.answers(name)):
-                yield name, count((self.folder / name / file).read_bytes(), name)
+def answers(official: Official, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What the readers that accept the log say of it, by the reader's short name."""
+    answer = official.expected[name]
+    readers = {answer["reader"].split()[0]: answer} | answer.get("readers", {})
+    return ((reader, said) for reader, said in readers.items() if "rejected" not in said)
 
 
-@pytest.fixture(scope="module")
-def built(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corpus]:
-    """The corpus and its database."""
-    folder = tmp_path_factory.mktemp("corpus")
-    for table in TABLES:
-        (folder / table).mkdir()
-    lines = (corpus / "index.jsonl").read_text(encoding="utf-8").splitlines()
-    files = {case["name"]: case["file"] for case in map(json.loads, lines)}
-    logs: dict[str, LogFile] = {}
-    for name, file in files.items():
-        for log in find_logs([parse_source(str(corpus / name / file))]).logs:
-            logs[name] = log
-    converted = convert(Batch("part.parquet", tuple(logs.values())), folder)
-    found = [r.row | {"session_id": name} for name, r in zip(logs, converted, strict=True) if r.row is not None]
-    write_rows(folder / "logs" / "part.parquet", LOGS, found)
-    raw = RawFiles({table: tuple(sorted(folder.rglob(f"{table}/*.parquet"))) for table in TABLES})
-    build_database(raw, folder / "x.duckdb", threads=2)
-    with opened(folder / "x.duckdb") as db:
-        yield Corpus(corpus, files, db)
+def own_answers(official: Official) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What the reader of each log's own format says; others migrate it first, which adds and drops events."""
+    for name, answer in official.expected.items():
+        reader, said = next(answers(official, name), ("", {}))
+        if said and answer["reader"].split()[0] == reader:
+            yield name, said
+
+
+def second_count(official: Official) -> dict[str, Session]:
+    """The second count of the logs that a product reads."""
+    return {
+        name: count(official.file(name).read_bytes(), name) for name in official.cases if any(answers(official, name))
+    }
 
 
 def sums(db: duckdb.DuckDBPyConnection, condition: str) -> dict[str, dict[str, int]]:
@@ -93,11 +55,11 @@ def sums(db: duckdb.DuckDBPyConnection, condition: str) -> dict[str, dict[str, i
     return {row.pop("session_id"): row for row in rows(db, query)}
 
 
-def test_each_meter_is_reproduced_through_its_flag(built: Corpus) -> None:
-    old, new = sums(built.db, "is_counted_by_old_meter"), sums(built.db, "is_counted_by_new_meter")
+def test_each_meter_is_reproduced_through_its_flag(official: Official) -> None:
+    old, new = sums(official.db, "is_counted_by_old_meter"), sums(official.db, "is_counted_by_new_meter")
     compared: dict[str, int] = defaultdict(int)
-    for name in built.files:
-        for reader, said in built.answers(name):
+    for name in official.cases:
+        for reader, said in answers(official, name):
             usage = said.get("ownUsage") or said["usage"]
             meter = old if reader in OLD_METER_READERS else new
             shown = {BUCKETS[bucket]: tokens for bucket, tokens in usage.items()}
@@ -106,17 +68,17 @@ def test_each_meter_is_reproduced_through_its_flag(built: Corpus) -> None:
     assert all(compared[reader] > 20 for reader in ("v0", "v2", "v3", "v4")), compared
 
 
-def test_ours_is_the_new_meter_but_where_that_drops_a_call(built: Corpus) -> None:
-    ours, new = sums(built.db, "true"), sums(built.db, "is_counted_by_new_meter")
-    read = {name for name in built.files if any(built.answers(name))}
+def test_ours_is_the_new_meter_but_where_that_drops_a_call(official: Official) -> None:
+    ours, new = sums(official.db, "true"), sums(official.db, "is_counted_by_new_meter")
+    read = {name for name in official.cases if any(answers(official, name))}
     assert {name for name in read if ours.get(name, NO_USAGE) != new.get(name, NO_USAGE)} == UNDERCOUNTED
 
 
-def test_turns_steps_and_tool_calls_are_as_many(built: Corpus) -> None:
-    sessions = {row["session_id"]: row for row in rows(built.db, "from marts.sessions")}
-    calls = {row["session_id"]: row for row in rows(built.db, CALLS)}
+def test_turns_steps_and_tool_calls_are_as_many(official: Official) -> None:
+    sessions = {row["session_id"]: row for row in rows(official.db, "from marts.sessions")}
+    calls = {row["session_id"]: row for row in rows(official.db, CALLS)}
     compared = 0
-    for name, said in built.own_answers():
+    for name, said in own_answers(official):
         session, counts = sessions[name], said["counts"]
         if session["verdict"] == "clean" and session["inherited_event_count"] == 0:
             told = (session["turn_count"], session["step_count"], session["event_count"])
@@ -133,18 +95,18 @@ from marts.tool_calls where not is_nested group by session_id
 """
 
 
-def test_the_second_count_agrees(built: Corpus) -> None:
-    sessions = dict(built.sessions())
-    told = differences(built.db, sessions.values(), tables=("attempts", "turns", "steps", "tool_calls"))
+def test_the_second_count_agrees(official: Official) -> None:
+    sessions = second_count(official)
+    told = differences(official.db, sessions.values(), tables=("attempts", "turns", "steps", "tool_calls"))
     # Logs that every product refuses are in the marts; whether they are read at all is not a matter of counting.
     assert [line for line in told if any(f"('{name}'" in line for name in sessions)] == []
 
 
-def test_the_surface_is_the_official_one(built: Corpus) -> None:
+def test_the_surface_is_the_official_one(official: Official) -> None:
     found: dict[str, list[int]] = defaultdict(list)
     for row in rows(
-        built.db, "select session_id, seq from marts.transcript where shadowed_by_seq is null order by order_key, seq"
+        official.db, "select session_id, seq from marts.transcript where shadowed_by_seq is null order by order_key, seq"
     ):
         found[row["session_id"]].append(row["seq"])
-    for name, said in built.own_answers():
+    for name, said in own_answers(official):
         assert found[name] == said["surface"]["nodes"], name

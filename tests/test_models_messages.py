@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakes import Log, Row, opened, rows, write_raw
+from official import Official
 from turnlake.events.values import canonical
 from turnlake.logs.discover import find_logs
 from turnlake.logs.source import parse_source
@@ -59,12 +60,10 @@ def lake(models: Path, folder: Path, *logs: Log) -> duckdb.DuckDBPyConnection:
 
 def converted(models: Path, folder: Path, paths: dict[str, Path]) -> duckdb.DuckDBPyConnection:
     """The messages of log files, each a session under the name given: several may hold the same session."""
-    for name in TABLES:
-        (folder / "tail" / name).mkdir(parents=True)
-        (folder / name).mkdir()
     logs = {name: find_logs([parse_source(str(path))]).logs[0] for name, path in paths.items()}
     results = convert(Batch("part.parquet", tuple(logs.values())), folder)
     found = [result.row | {"session_id": name} for name, result in zip(logs, results, strict=True) if result.row]
+    (folder / "logs").mkdir()
     write_rows(folder / "logs" / "part.parquet", LOGS, found)
     files = RawFiles({name: tuple(sorted(folder.rglob(f"{name}/*.parquet"))) for name in TABLES})
     build_database(files, folder / "x.duckdb", threads=2, root=models)
@@ -413,31 +412,13 @@ def test_a_compaction_replaces_what_the_model_sees(case_lake: duckdb.DuckDBPyCon
 # The official logs
 
 
-@pytest.fixture(scope="module")
-def official(
-    models: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """All logs of the corpus, each a session named for its case."""
-    index = map(json.loads, (corpus / "index.jsonl").read_text(encoding="utf-8").splitlines())
-    paths = {case["name"]: corpus / case["name"] / case["file"] for case in index}
-    with converted(models, tmp_path_factory.mktemp("corpus"), paths) as db:
-        yield db
-
-
-@pytest.fixture(scope="module")
-def answers(corpus: Path) -> dict[str, Row]:
-    """The answers for the logs that their reader accepts."""
-    found = {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in corpus.glob("*/expected.json")}
-    return {name: answer for name, answer in sorted(found.items()) if "rejected" not in answer}
-
-
-def test_messages_are_the_official_ones(official: duckdb.DuckDBPyConnection, answers: dict[str, Row]) -> None:
+def test_messages_are_the_official_ones(official: Official) -> None:
     query = (
         "select m.*, p.type, p.payload from marts.messages as m "
         "inner join staging.payloads as p using (session_id, seq) where p.branch = 0 order by position"
     )
-    found = by_session(official, query)
-    for name, answer in answers.items():
+    found = by_session(official.db, query)
+    for name, answer in official.accepted.items():
         derived = found.get(name, [])
         assert [row["position"] for row in derived] == list(range(len(answer["messages"]))), name
         for row, expected in zip(derived, answer["messages"], strict=True):
@@ -459,10 +440,10 @@ def text_of(content: list[Row]) -> str:
     )
 
 
-def test_the_surface_is_the_official_one(official: duckdb.DuckDBPyConnection, answers: dict[str, Row]) -> None:
+def test_the_surface_is_the_official_one(official: Official) -> None:
     columns = "session_id, seq, order_key, shadowed_by_seq, is_replacement"
-    found = by_session(official, f"select {columns} from marts.transcript")
-    for name, answer in answers.items():
+    found = by_session(official.db, f"select {columns} from marts.transcript")
+    for name, answer in official.accepted.items():
         transcript = sorted(found.get(name, []), key=lambda row: int(row["order_key"]))
         assert nodes_before(transcript, float("inf")) == answer["surface"]["nodes"], name
         replaced = {
@@ -475,24 +456,24 @@ def test_the_surface_is_the_official_one(official: duckdb.DuckDBPyConnection, an
         assert len(replaced) == answer["surface"]["replaceGeneration"], name
 
 
-def test_every_official_log_equals_the_fold(official: duckdb.DuckDBPyConnection) -> None:
-    assert_all_equal_the_fold(official)
+def test_every_official_log_equals_the_fold(official: Official) -> None:
+    assert_all_equal_the_fold(official.db)
 
 
-def test_official_sources_are_those_written(official: duckdb.DuckDBPyConnection) -> None:
+def test_official_sources_are_those_written(official: Official) -> None:
     written = {
         (name, row["seq"], seq)
-        for name, surface in by_session(official, "from intermediate.surface_events").items()
+        for name, surface in by_session(official.db, "from intermediate.surface_events").items()
         for row in surface
         for first, last in zip((row["source_ranges"] or [])[::2], (row["source_ranges"] or [])[1::2], strict=True)
         for seq in range(first, last + 1)
     }
-    found = rows(official, "from marts.message_sources")
+    found = rows(official.db, "from marts.message_sources")
     assert {(row["session_id"], row["seq"], row["source_seq"]) for row in found} == written
     assert len(found) == len(written)
-    chunks = rows(official, "select distinct session_id, seq from raw.chunks where form <> 'stream'")
+    chunks = rows(official.db, "select distinct session_id, seq from raw.chunks where form <> 'stream'")
     are_chunks = {(row["session_id"], row["seq"]) for row in chunks}
-    accepted = {row["session_id"] for row in rows(official, "from staging.sessions where verdict <> 'refused'")}
+    accepted = {row["session_id"] for row in rows(official.db, "from staging.sessions where verdict <> 'refused'")}
     for row in found:
         is_chunk = (row["session_id"], row["source_seq"]) in are_chunks
         # In a damaged log the line of a chunk may be lost.

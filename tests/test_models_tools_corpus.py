@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-import duckdb
-
 from lakes import rows
-from test_models_corpus import answers, cases, db
-
-__all__ = ["cases", "db"]
+from official import Official
 
 CALLS = """
 select session_id, count_if(message_line is not null) as toolCallBlocks,
@@ -19,13 +12,11 @@ from intermediate.tool_calls where not is_nested group by all
 """
 
 
-def test_calls_are_those_of_the_official_logs(
-    db: duckdb.DuckDBPyConnection, corpus: Path, cases: dict[str, dict[str, Any]]
-) -> None:
-    found = {row["session_id"]: row for row in rows(db, CALLS)}
-    sessions = rows(db, "from marts.sessions where inherited_event_count = 0")
+def test_calls_are_those_of_the_official_logs(official: Official) -> None:
+    found = {row["session_id"]: row for row in rows(official.db, CALLS)}
+    sessions = rows(official.db, "from marts.sessions where inherited_event_count = 0")
     counted = {row["session_id"]: row["tool_call_count"] for row in sessions}
-    for name, answer in answers(corpus, cases):
+    for name, answer in official.accepted.items():
         if name in counted:
             told = found.get(name, dict.fromkeys(("toolCallBlocks", "toolCalls", "toolResults"), 0))
             for kind in ("toolCallBlocks", "toolCalls"):
@@ -34,6 +25,6 @@ def test_calls_are_those_of_the_official_logs(
             assert counted[name] == answer["counts"]["toolCallBlocks"], name
 
 
-def test_every_outcome_there_is_known(db: duckdb.DuckDBPyConnection) -> None:
-    found = {row["outcome"] for row in rows(db, "select distinct outcome from marts.tool_calls")}
+def test_every_outcome_there_is_known(official: Official) -> None:
+    found = {row["outcome"] for row in rows(official.db, "select distinct outcome from marts.tool_calls")}
     assert found >= {"ok", "error", "denied", "aborted", "not_started", "unknown", "open"}

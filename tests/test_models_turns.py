@@ -11,16 +11,10 @@ from typing import Any
 import duckdb
 import pytest
 
-from lakes import START_MS, Log, Row, built, opened, rows
+from lakes import START_MS, Log, Row, built, rows
+from official import Official
 from turnlake.api import connect
 from turnlake.cli import main
-from turnlake.logs.discover import find_logs
-from turnlake.logs.source import parse_source
-from turnlake.models.build import build_database
-from turnlake.parquet.convert import Batch, convert
-from turnlake.parquet.rawfiles import RawFiles
-from turnlake.parquet.tables import LOGS, TABLES
-from turnlake.parquet.write import write_rows
 
 PRICED = {"provider": "deepseek-official", "model": "deepseek-v4-pro"}
 Query = Callable[[str], list[Row]]
@@ -272,35 +266,17 @@ def test_an_id_advertised_again_is_pending_again(tmp_path: Path) -> None:
     assert closers(tmp_path, log)[0] == (6, "tool/result", 1, "c1", "TOOL_NOT_STARTED")
 
 
-def test_the_closers_are_those_of_the_harness(corpus: Path, tmp_path: Path) -> None:
-    expected = dict(answered(corpus))
+def test_the_closers_are_those_of_the_harness(official: Official) -> None:
+    """Of each log that the harness reads and would resume."""
+    resumed = {name: answer["resume"] for name, answer in official.expected.items() if answer.get("resume") is not None}
+    expected = {name: [closer(event) for event in resume["closers"]] for name, resume in resumed.items()}
     found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in expected}
-    for row in rows(all_logs(corpus, list(expected), tmp_path), "from marts.synthetic_events order by session_id, seq"):
+    for row in rows(official.db, "from marts.synthetic_events order by session_id, seq"):
         names = ("seq", "type", "turn", "step", "call_id", "error_code", "call_seq")
-        found[row["session_id"]].append(tuple(row[name] for name in names))
+        if row["session_id"] in expected:
+            found[row["session_id"]].append(tuple(row[name] for name in names))
     assert found == expected
     assert sum(map(bool, expected.values())) > 30
-
-
-def answered(corpus: Path) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
-    """The closers of each log that the harness reads and would resume."""
-    for path in sorted(corpus.glob("*/expected.json")):
-        resume = json.loads(path.read_text(encoding="utf-8")).get("resume")
-        if resume is not None:
-            yield path.parent.name, [closer(event) for event in resume["closers"]]
-
-
-def all_logs(corpus: Path, names: list[str], folder: Path) -> duckdb.DuckDBPyConnection:
-    """The logs of the cases in one database, each a session named for its case: many are copies of one session."""
-    for table in TABLES:
-        (folder / table).mkdir()
-    logs = [find_logs([parse_source(str(next((corpus / name).glob("session*"))))]).logs[0] for name in names]
-    converted = convert(Batch("part.parquet", tuple(logs)), folder)
-    found = [made.row | {"session_id": name} for name, made in zip(names, converted, strict=True) if made.row]
-    write_rows(folder / "logs" / "part.parquet", LOGS, found)
-    files = RawFiles({table: tuple(sorted((folder / table).glob("*.parquet"))) for table in TABLES})
-    build_database(files, folder / "x.duckdb", threads=2)
-    return opened(folder / "x.duckdb")
 
 
 def closer(event: Row) -> tuple[Any, ...]:

@@ -33,7 +33,10 @@ def add_prices(parser: argparse.ArgumentParser) -> None:
 def add_limits(parser: argparse.ArgumentParser) -> None:
     """Adds what bounds the models, also for the commands that build them on the way."""
     parser.add_argument(
-        "--memory", metavar="SIZE", type=_size, help="memory the models may use before they spill, such as 500MB"
+        "--memory",
+        metavar="SIZE",
+        type=_size,
+        help="memory the models may use before they spill to disk (default: 500MB)",
     )
     parser.add_argument(
         "--threads", metavar="N", type=_threads, help="threads the models use (default: one a processor)"

@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -22,6 +23,12 @@ from turnlake.logs.source import Source, merge_sources
 # The harness uses two levels below its root; the rest is for roots put together by people.
 MAX_DEPTH = 8
 _ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
+
+
+# Asked for several times a log by each build, also by one that finds nothing new.
+@lru_cache(maxsize=1 << 17)
+def _log_id(source: str, path: str) -> str:
+    return hashlib.sha256(f"{source}\0{path}".encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,7 @@ class LogFile:
     @property
     def log_id(self) -> str:
         """What identifies the log in a lake: 16 hex digits over the source's name and the path."""
-        return hashlib.sha256(f"{self.source}\0{self.path}".encode()).hexdigest()[:16]
+        return _log_id(self.source, self.path)
 
     @property
     def file(self) -> Path:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # The name the new database has while it is built. Nothing in the finished file holds it.
 TARGET = "lake"
+# What models may use before they spill to disk: with Python around them they stay below 700 MB, however much there is.
+DEFAULT_MEMORY = "500MB"
 
 
 @dataclass(frozen=True)
@@ -116,8 +118,7 @@ def final_form(model: Model) -> str:
 
 def _settings(folder: Path, memory: str | None, threads: int | None) -> dict[str, str | bool | int | float | list[str]]:
     settings: dict[str, str | bool | int | float | list[str]] = {"temp_directory": str(folder / "spill")}
-    if memory:
-        settings["memory_limit"] = memory
+    settings["memory_limit"] = memory or DEFAULT_MEMORY
     if threads:
         settings["threads"] = threads
     return settings

@@ -13,6 +13,8 @@ from turnlake.parquet.files import make_folder
 from turnlake.parquet.tables import Table
 
 COMPRESSION_LEVEL = 3
+# The columns that readers skip row groups by; bounds of the others would only cost.
+PRUNED_BY = ("log_id", "seq", "line", "type", "time_ms")
 _LIST_TYPES = ("ints", "texts")
 
 
@@ -26,6 +28,7 @@ def parquet_writer(path: Path, table: Table) -> pq.ParquetWriter:
         compression_level=COMPRESSION_LEVEL,
         use_dictionary=[leaf.get(name, name) for name in table.encoded("dictionary")],
         column_encoding={leaf.get(name, name): "DELTA_BINARY_PACKED" for name in table.encoded("delta")},
+        write_statistics=[name for name in PRUNED_BY if name in table.names],
         write_page_checksum=True,
     )
 
