@@ -6,18 +6,24 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from turnlake.errors import SourceError
 from turnlake.events.header import Header
-from turnlake.events.scan import LogName, Record, Scan
+from turnlake.events.record import Record
+from turnlake.events.scan import LogName, Scan
 from turnlake.events.values import Object
 from turnlake.events.verdict import Verdict
+from turnlake.events.vocabulary import NEWEST_VERSION
 from turnlake.findings import Finding
 from turnlake.logs.container import container_of, open_log
 from turnlake.logs.discover import LogFile, find_logs
 from turnlake.logs.lines import MAX_LINE, Block, Line, LineReader, Mark, Overlong
 from turnlake.logs.source import parse_source
+
+if TYPE_CHECKING:
+    from turnlake.projection.frozen import Message
+    from turnlake.projection.log import LogProjection
 
 
 class LogPass:
@@ -91,6 +97,28 @@ class Log:
     verdict: Verdict
     findings: tuple[Finding, ...]
     records: tuple[Record, ...]
+    # As the file name states it; None where the name is not canonical.
+    generation: int | None = None
+
+    @property
+    def version(self) -> int:
+        """The format version by which the events are read; 0 without a header."""
+        if self.header is None:
+            return 0
+        stated = self.header.version
+        return min(stated if stated is not None else self.generation or 0, NEWEST_VERSION)
+
+    @cached_property
+    def projection(self) -> LogProjection:
+        """What the events give: messages, surface, header and context before any of them, and closers."""
+        # Reading stands before projecting in the flow; only this convenience looks ahead.
+        from turnlake.projection.log import log_projection
+
+        return log_projection(self)
+
+    def derive_messages(self, upto: int | None = None) -> tuple[Message, ...]:
+        """The messages that the events with a seq below upto give (None: all events), deeply frozen."""
+        return self.projection.messages(upto)
 
     @cached_property
     def events(self) -> tuple[Object, ...]:
@@ -131,4 +159,4 @@ def read_log(path: str | Path, *, max_line: int = MAX_LINE) -> Log:
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror or error}") from error
     assert reading.verdict is not None  # set when records() ends
-    return Log(reading.scan.header, reading.verdict, tuple(reading.scan.findings), records)
+    return Log(reading.scan.header, reading.verdict, tuple(reading.scan.findings), records, logs[0].generation)

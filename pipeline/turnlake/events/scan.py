@@ -7,7 +7,6 @@ the harness would do with it. What the harness accepts are the first `accepted_e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
@@ -17,8 +16,9 @@ from turnlake.events.clock import Clock
 from turnlake.events.envelope import KEYS, is_replace
 from turnlake.events.header import Header, is_header, read_header
 from turnlake.events.legacy import MAY_BE_OLD, Legacy
+from turnlake.events.record import Record
 from turnlake.events.runs import PACKED_TYPES, Run, packed_run, single_run, stream_runs
-from turnlake.events.sources import Ranges, decode_sources, expand
+from turnlake.events.sources import Ranges, decode_sources
 from turnlake.events.values import (
     MAX_SAFE,
     BadRecord,
@@ -37,38 +37,6 @@ from turnlake.logs.lines import Overlong
 
 _WITH_STREAM = frozenset(("assistant/message", "assistant/attempt"))
 _CHUNK_KEYS = {"turn", "step", "chunk"}
-
-
-@dataclass(slots=True)
-class Record:
-    """One readable line: an event, or a run of chunks (`run`), with the branch and seq of its first event.
-
-    `event` is the parsed line, its older or foreign shapes normalised; `sources` its decoded
-    sourceEventSeqs; `stream` the runs embedded in it, None where it has none or they are malformed.
-    `keep_line` is set where event, run and stream do not tell all that the line says, `is_odd` where only the
-    standard parser could read the line, and its strings may hold lone surrogates.
-    """
-
-    line: int
-    offset: int
-    raw: bytes
-    is_provisional: bool
-    branch: int
-    seq: int
-    time_ms: int | None
-    event: Object
-    run: Run | None
-    keep_line: bool
-    is_odd: bool
-    sources: Ranges | None = None
-    stream: list[Run] | None = None
-    is_known: bool = True
-    # legacy or tutorial, where the event was written in such a shape.
-    normalised_from: str | None = None
-
-    def logical(self) -> Object:
-        """The event with its sourceEventSeqs expanded; for a record without run."""
-        return self.event if self.sources is None else self.event | {"sourceEventSeqs": expand(self.sources)}
 
 
 class LogName(NamedTuple):
@@ -285,16 +253,10 @@ class Scan:
             event = self._of_today(value, seq)
             normalised_from = normalised_from or ("legacy" if event is not value else None)
         stream = self._stream(event, seq) if kind in _WITH_STREAM else None
-        if judge.issue is None:
-            judge.judge(event, sources)
-        else:
-            judge.judge_tail(event)
+        judge.judge(event, sources)
         if kind == "session/end-seed":
             self._notice_cut(event, seq)
-        time = event.get("time")
-        time = int(time) if is_int(time) else None
-        if seq >= self._cut and time is not None and self.clock.see(time):
-            judge.find("clock_went_back", "once", seq=seq)
+        time = self._see_time(event, seq)
         has_odd_members = not KEYS.issuperset(written) or time is None
         if self.header is not None and tutorial.has_trait(event, has_odd_members, judge.raw):
             self._has_trait = True
@@ -316,6 +278,15 @@ class Scan:
             judge.is_known(event["type"]),
             normalised_from,
         )
+
+    def _see_time(self, event: Object, seq: int) -> int | None:
+        """The event's time, Unix ms; the clock sees it where the event is the session's own."""
+        time = event.get("time")
+        if not is_int(time):
+            return None
+        if seq >= self._cut and self.clock.see(int(time)):
+            self._judge.find("clock_went_back", "once", seq=seq)
+        return int(time)
 
     def _has_odd_replace(self, event: Object) -> bool:
         """True for a surfaceOp that the version does not write so."""

@@ -137,7 +137,10 @@ class Judge:
         return kind in self._known
 
     def judge(self, event: Object, sources: Ranges | None) -> None:
-        """Everything that the event accepted last may break."""
+        """Everything that the event read last may break: all of it while events are accepted, little behind that."""
+        if self.issue is not None:
+            self._judge_tail(event)
+            return
         kind: str = event["type"]
         if self.version is not None:
             if kind in UNSUPPORTED and self.version < 2:
@@ -177,7 +180,7 @@ class Judge:
                 self.take_back(fault.reason, f"{event['type'][:100]} {fault.detail}", event["type"], fault.id)
                 return
 
-    def judge_tail(self, event: Object) -> None:
+    def _judge_tail(self, event: Object) -> None:
         """What an event behind the first bad record still refuses."""
         if self.version is not None:
             for fault in envelope.faults_anywhere(event, self.version):

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from turnlake.events.record import Record
 from turnlake.events.runs import Run
-from turnlake.events.scan import Record
 from turnlake.events.values import is_int
 from turnlake.findings import CODES, Finding
 from turnlake.parquet.columns import Columns

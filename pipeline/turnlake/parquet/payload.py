@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from turnlake.events.scan import Record
+from turnlake.events.record import Record
 from turnlake.events.values import BadRecord, Object, parse_leniently
 
 _KEY = b'"data":'

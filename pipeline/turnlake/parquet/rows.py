@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from turnlake.events.record import Record
 from turnlake.events.runs import ROW_TYPES, Run
-from turnlake.events.scan import Record
 from turnlake.events.values import Object, is_int, scrubbed
 from turnlake.parquet.facts import Facts, chunk_facts, event_facts
 from turnlake.parquet.payload import json_text, payload_of, valid
@@ -39,7 +39,7 @@ def event_row(record: Record, log_id: str) -> tuple[tuple[Any, ...], Facts]:
     facts = event_facts(event, stream)
     if payload.sql_text is not None:
         facts["sql_payload"] = payload.sql_text
-    is_told = payload.is_exact and event.get("ignorable", True) is True
+    is_told = payload.is_exact and event.get("ignorable", True) is True and event["type"] == record.event["type"]
     if record.sources is not None:
         facts["source_ranges"] = record.sources
     elif "sourceEventSeqs" in event:
