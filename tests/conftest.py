@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from duckdb import DuckDBPyConnection
 from hypothesis import settings
 
 from official import Official, official_database
+from turnlake.models import build
+from turnlake.models.model import Model
 
 ROOT = Path(__file__).resolve().parent.parent
 # The official log corpus and its companions lie beside the checkout where they are at hand.
@@ -23,6 +26,22 @@ settings.register_profile("ci", max_examples=60, deadline=None, derandomize=True
 settings.load_profile(os.environ.get("TURNLAKE_PROFILE", "dev"))
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _models_read_once() -> Iterator[None]:
+    """Reading the models is a quarter of a small build, and most tests build from the same files."""
+    read, known = build.read_models, {}
+
+    def read_once(root: Path, db: DuckDBPyConnection) -> list[Model]:
+        files = tuple((path, path.read_bytes()) for path in sorted(root.rglob("*.sql")))
+        if files not in known:
+            known[files] = read(root, db)
+        return list(known[files])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "read_models", read_once)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -285,36 +285,37 @@ def test_file_names_are_only_names(tmp_path: Path, lake: Path, capsys: pytest.Ca
     assert len(query(tmp_path / "la'ke *", "from raw.logs")) == len(names)
 
 
-# Builds that meet, and builds that die. `HOLD` makes a build stop where its argument says, until it is let go on.
+# Builds that meet, and builds that die. `HOLD` makes a build stop before the function named, until it is let go on.
 
 HOLD = """
 import sys
-from pathlib import Path
-from turnlake.commands import steps
+from importlib import import_module
 from turnlake.cli import main
-step, *words = sys.argv[1:]
-go_on = getattr(steps, step)
+place, *words = sys.argv[1:]
+module, name = place.split(":")
+module = import_module(module)
+go_on = getattr(module, name)
 def hold(*args, **options):
     print("held", flush=True)
     sys.stdin.readline()
     return go_on(*args, **options)
-setattr(steps, step, hold)
+setattr(module, name, hold)
 raise SystemExit(main(words))
 """
 
 
-def held(step: str, root: Path, lake: Path) -> subprocess.Popen[str]:
-    """A build that stops before a step."""
+def held(place: str, root: Path, lake: Path) -> subprocess.Popen[str]:
+    """A build that stops before a function, named as module:function."""
     words = ["build", str(root), "--lake", str(lake), *ONE_WORKER]
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, step, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, place, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None and process.stdout.readline() == "held\n"
     return process
 
 
 def test_of_two_builds_one_waits_or_is_refused(root: Path, lake: Path, turnlake: Run) -> None:
-    first = held("ingest", root, lake)
+    first = held("turnlake.parquet.ingest:ingest", root, lake)
     refused = turnlake("build", str(root), "--lake", str(lake), "--no-wait")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert f"another build is running (pid {first.pid})" in refused.stderr
@@ -324,15 +325,16 @@ def test_of_two_builds_one_waits_or_is_refused(root: Path, lake: Path, turnlake:
     assert second.poll() is None
     first.communicate("\n")
     out, _ = second.communicate(timeout=100)
-    assert (first.returncode, second.returncode, json.loads(out)["logs_read"]) == (0, 0, 5)
+    counts = json.loads(out)
+    assert (first.returncode, second.returncode, counts["logs_read"], counts["logs_unchanged"]) == (0, 0, 0, 5)
 
 
 def test_a_killed_build_leaves_the_old_state(root: Path, lake: Path) -> None:
     build(root, lake)
     before = query(lake, "from marts.turns order by all")
     write(root, Session(4, id="new").turn().raw, session="new")
-    for step in ("ingest", "append_load", "publish_models"):
-        process = held(step, root, lake)
+    for step in ("parquet.ingest:ingest", "commands.steps:append_load", "commands.steps:publish_models"):
+        process = held(f"turnlake.{step}", root, lake)
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
         assert query(lake, "from marts.turns order by all") == before

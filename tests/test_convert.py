@@ -25,6 +25,8 @@ from logs import (
     file_name,
     frame,
     header,
+    part_files,
+    part_rows,
     read,
     read_bytes,
     text,
@@ -33,6 +35,7 @@ from logs import (
 from turnlake.logs.discover import find_logs
 from turnlake.logs.source import parse_source
 from turnlake.parquet import convert as convert_module
+from turnlake.parquet import part as part_module
 from turnlake.parquet.convert import Batch, convert
 from turnlake.parquet.tables import CHUNK_RUNS, EVENTS, FINDINGS
 
@@ -399,16 +402,15 @@ def test_equal_logs_give_equal_bytes_however_often(tmp_path: Path) -> None:
 
 
 def converted(folder: Path, logs: Any) -> dict[str, bytes]:
-    for table in TABLES:
-        (folder / table).mkdir(parents=True)
     convert(Batch("p.parquet", logs), folder)
-    return {table: (folder / table / "p.parquet").read_bytes() for table in TABLES}
+    paths = [path for table in TABLES for path in part_files(folder, table, "p.parquet")]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 def test_row_groups_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(0).turn().turn_with_call()
     whole = Stored(session.raw, file_name(0))
-    monkeypatch.setattr(convert_module, "GROUP_BYTES", 300)
+    monkeypatch.setattr(part_module, "GROUP_BYTES", 300)
     grouped = Stored(session.raw, file_name(0))
     for table in TABLES:
         assert without_id(grouped.tables[table]) == without_id(whole.tables[table])
@@ -417,20 +419,42 @@ def test_row_groups_make_no_difference(tmp_path: Path, monkeypatch: pytest.Monke
 def test_an_empty_batch_gives_files_with_all_columns(tmp_path: Path) -> None:
     converted(tmp_path, ())
     for table in (EVENTS, CHUNK_RUNS, FINDINGS):
-        assert pq.read_schema(tmp_path / table.name / "p.parquet").equals(table.schema())
+        for path in part_files(tmp_path, table.name, "p.parquet"):
+            assert pq.read_schema(path).equals(table.schema())
 
 
-def test_a_log_gone_since_it_was_found_is_unreadable(tmp_path: Path) -> None:
-    path = write(tmp_path / "root", Session(4).turn().raw)
+@pytest.mark.parametrize("error", [FileNotFoundError(2, "gone"), PermissionError(13, "Permission denied")])
+def test_a_log_that_cannot_be_opened_is_unreadable_and_may_be_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    write(tmp_path / "root", Session(4).turn().raw)
     logs = find_logs([parse_source(str(tmp_path / "root"))]).logs
-    path.unlink()
-    for table in TABLES:
-        (tmp_path / table).mkdir()
+
+    def refuse(log: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(convert_module, "open_log", refuse)
     [one] = convert(Batch("p.parquet", logs), tmp_path)
     assert one.row is not None
     assert (one.row["verdict"], one.row["verdict_reason"], one.row["is_read"]) == ("refused", "unreadable", False)
-    [finding] = pq.read_table(tmp_path / "findings" / "p.parquet").to_pylist()
+    assert one.is_gone is isinstance(error, FileNotFoundError)
+    [finding] = part_rows(tmp_path, "findings", "p.parquet")
     assert (finding["code"], finding["log_id"]) == ("unreadable_file", one.log_id)
+
+
+def test_what_the_next_reading_replaces_has_a_part_of_its_own(tmp_path: Path) -> None:
+    session = Session(4).turn().line(b"{")
+    torn = frame(session.lines[-2] + b"\n", checksum=True)[:-1]
+    write(tmp_path / "root", as_zstd(session.lines) + torn, file_name(4, "zstd"))
+    convert(Batch("p.parquet", find_logs([parse_source(str(tmp_path / "root"))]).logs), tmp_path)
+    lasting, tail = (
+        {table: pq.read_table(path).to_pylist() for table, path in zip(TABLES, paths, strict=True)}
+        for paths in zip(*(part_files(tmp_path, table, "p.parquet") for table in TABLES), strict=True)
+    )
+    assert [row["is_provisional"] for row in lasting["events"]] == [False] * 6
+    assert [row["is_provisional"] for row in tail["events"]] == [True]
+    assert [row["code"] for row in lasting["findings"]] == ["unread_line"]
+    assert {row["line"] for row in tail["findings"]} <= {None, 9}
 
 
 def test_damage_in_the_middle_keeps_what_came_before() -> None:

@@ -167,7 +167,8 @@ def test_one_changed_byte_is_told_or_changes_no_frame_before_it(data: st.DataObj
         for piece in read_pieces(io.BytesIO(bytes(log))):
             got += piece.data
     except FrameError as error:
-        assert error.offset == intact * len(frames[0])
+        # A block's size that is wrong leads to another place, where the next frame is missed.
+        assert error.offset >= intact * len(frames[0])
     assert got[: 40 * intact] == content(b"".join(frames[:intact]))
 
 

@@ -20,7 +20,9 @@ from turnlake.findings import CODES
 from turnlake.logs.discover import find_logs
 from turnlake.logs.source import parse_source
 from turnlake.parquet import ingest as ingest_module
-from turnlake.parquet.ingest import Ingested, Options, ingest
+from turnlake.parquet.ingest import TAIL_PART, Ingested, ingest
+from turnlake.parquet.part import TAIL
+from turnlake.parquet.plan import Options
 from turnlake.parquet.tables import TABLES
 
 Row = dict[str, Any]
@@ -50,14 +52,17 @@ def root(tmp_path: Path) -> Path:
 
 def test_all_tables_and_the_manifest(root: Path, tmp_path: Path) -> None:
     done = ingested(tmp_path / "work", root)
-    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == sorted([*TABLES, "manifest.json"])
+    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == sorted(
+        [*TABLES, TAIL, "manifest.json"]
+    )
     for name, table in TABLES.items():
         for path in (tmp_path / "work" / name).glob("*"):
             assert pq.read_schema(path).equals(table.schema())
+        assert (tmp_path / "work" / name / TAIL_PART).is_file() is (name != "logs")
     logs = rows(tmp_path / "work", "logs")
     assert [row["session_id"] for row in logs] == [f"s{version}" for version in VERSIONS]
-    assert done.event_count == sum(row["event_count"] for row in logs) == 96
-    assert done.refused == ()
+    assert done.events_added == sum(row["event_count"] for row in logs) == 96
+    assert (done.refused_count, done.is_partial, len(done.read)) == (0, False, len(logs))
     manifest = json.loads((tmp_path / "work" / "manifest.json").read_bytes())
     assert set(manifest["logs"]) == {row["log_id"] for row in logs}
 
@@ -106,7 +111,7 @@ def test_one_and_two_workers_give_the_same_state(root: Path, tmp_path: Path) -> 
         done = subprocess.run([sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, timeout=100)
         assert (done.returncode, json.loads(done.stdout)["logs_read"]) == (0, 5)
         lakes.append(files(lake / ".states"))
-    assert len([name for name in lakes[0] if "/events/" in name]) == 3
+    assert len([name for name in lakes[0] if "/events/part-" in name]) == 3
     assert lakes[0] == lakes[1]
 
 
@@ -141,7 +146,11 @@ def test_a_copy_that_cannot_be_compared_is_a_finding(tmp_path: Path, monkeypatch
     assert {row["code"] for row in found} == {"unreadable_file", "diverged_copy"}
 
 
-# For each code one log, or one thing in a root, that gives it.
+# What tells only when all calls and all sessions are known: found by the models, and tested with them.
+OF_MODELS = {"approval_unmatched", "lineage_cycle"}
+OF_READERS = [code for code in CODES if code not in OF_MODELS]
+
+# For each other code one log, or one thing in a root, that gives it.
 
 
 def log_of(*acts: Callable[[Session], Any], version: int = 4, **members: Any) -> bytes:
@@ -284,7 +293,7 @@ def place(root: Path, code: str) -> None:
 
 
 @pytest.mark.usefixtures("locked")
-@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("code", OF_READERS)
 def test_every_code_is_found_where_it_should_be(code: str, tmp_path: Path) -> None:
     (tmp_path / "outside").touch()
     (tmp_path / "root").mkdir()
@@ -302,7 +311,7 @@ def test_every_code_is_found_where_it_should_be(code: str, tmp_path: Path) -> No
 @pytest.mark.usefixtures("locked")
 def test_all_of_them_in_one_root(tmp_path: Path) -> None:
     (tmp_path / "outside").touch()
-    expected = CODES.keys() - {"decompression_bomb"}
+    expected = set(OF_READERS) - {"decompression_bomb"}
     for code in sorted(expected):
         place(tmp_path / "root", code)
     done = ingested(tmp_path / "work", tmp_path / "root")
@@ -315,7 +324,8 @@ def test_all_of_them_in_one_root(tmp_path: Path) -> None:
 
 
 def test_no_code_is_without_its_log() -> None:
-    assert LOGS.keys() | PLACES.keys() == CODES.keys()
+    assert LOGS.keys() | PLACES.keys() | OF_MODELS == CODES.keys()
+    assert not OF_MODELS & (LOGS.keys() | PLACES.keys())
 
 
 ODD_IDS = ["", "../../etc", "/", "s1", "s1", "x" * 5000, "a\0b", "'; drop table logs; --", 7, None, [], {}]

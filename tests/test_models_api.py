@@ -12,12 +12,12 @@ import pytest
 import turnlake
 from conftest import Run
 from lakes import Log, write_raw
-from turnlake.commands.steps import building, current_state, publish_models
+from turnlake.commands.steps import building, current_state, prices_of, publish_models
 from turnlake.errors import LakeError, ModelError, QueryError
+from turnlake.parquet.manifest import Manifest, dump_manifest
 from turnlake.parquet.state import Lake, State
 from turnlake.parquet.tables import LAKE_FORMAT, TABLES
 
-LIMITS = argparse.Namespace(memory=None, threads=None)
 
 
 def commit(lake: Lake, work: Path, *logs: Log) -> State:
@@ -26,7 +26,7 @@ def commit(lake: Lake, work: Path, *logs: Log) -> State:
         (work / table).mkdir()
     for name, (file,) in write_raw(work / "raw", logs).tables.items():
         shutil.move(file, work / name / "part-00000.parquet")
-    (work / "manifest.json").write_text("{}", encoding="utf-8")
+    (work / "manifest.json").write_bytes(dump_manifest(Manifest()))
     return lake.commit_state(work)
 
 
@@ -43,8 +43,9 @@ def committed(path: Path, *turns: int) -> Path:
 def filled(path: Path, *turns: int) -> Path:
     """The same, published."""
     committed(path, *turns)
-    with building(argparse.Namespace(lake=path, no_wait=False)) as (lake, work):
-        publish_models(lake, current_state(lake), work, LIMITS)
+    args = argparse.Namespace(lake=path, no_wait=False, memory=None, threads=None, prices=None, currency="USD")
+    with building(args) as (lake, work):
+        publish_models(lake, current_state(lake), work, args, prices_of(args))
     return path
 
 

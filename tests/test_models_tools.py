@@ -36,7 +36,8 @@ def asks(log: Log, *call_ids: str, tool: str = "bash", turn: int = 1, step: int 
 
 
 def start(log: Log, call_id: str, tool: str = "bash", turn: int = 1, step: int = 1, **columns: Any) -> int:
-    return log.event("tool/call", turn, step, call_id=call_id, tool_name=tool, **({"arguments": "{}"} | columns))
+    facts = {"call_id": call_id, "tool_name": tool, "arguments": "{}", "arguments_is_json": True}
+    return log.event("tool/call", turn, step, **(facts | columns))
 
 
 def result(log: Log, call_id: str | None, turn: int = 1, step: int = 1, **columns: Any) -> int:
@@ -63,6 +64,7 @@ def approval(log: Log, outcome: str | None = "allowed-once", wait_ms: int = 0, *
 def dispatch(log: Log, call_id: str, is_error: bool | None = False, tool: str = "read", parent: str = "c") -> None:
     """A nested call; `is_error` None leaves it open."""
     facts = {"call_id": call_id, "parent_call_id": parent, "tool_name": tool, "arguments": "{}"}
+    facts |= {"arguments_is_json": True}
     log.event("tool/ptc-dispatch-start", **facts)
     if is_error is not None:
         log.event("tool/ptc-dispatch", **facts, is_error=is_error)
@@ -193,16 +195,10 @@ def test_the_later_of_two_writers_tells_what_happened(tmp_path: Path) -> None:
 # Arguments
 
 
-def message_payload(*arguments: str) -> str:
-    content: list[Row] = [{"type": "text", "text": "I call"}]
-    content += [{"type": "tool-call", "id": f"c{n}", "arguments": text} for n, text in enumerate(arguments)]
-    return json.dumps({"turn": 1, "step": 1, "message": {"content": content}})
-
-
 def test_arguments_of_a_call_that_never_started_come_from_its_message(tmp_path: Path) -> None:
     log = begun()
     texts = ['{"n":9007199254740993}', "{}", "no json", ""]
-    asks(log, "c0", "c1", "c2", "c3", payload=message_payload(*texts))
+    asks(log, "c0", "c1", "c2", "c3", tool_call_arguments=texts)
     start(log, "c1", arguments='{"as":"started"}')
     found = {call["call_id"]: (call["arguments"], call["arguments_is_json"]) for call in calls(tmp_path, log)}
     assert found == {
@@ -213,20 +209,12 @@ def test_arguments_of_a_call_that_never_started_come_from_its_message(tmp_path: 
     }
 
 
-@pytest.mark.parametrize(
-    "payload", ["", "{", "null", "[]", '{"message":{"content":5}}', '{"message":{"content":[1]}}', None]
-)
-def test_odd_payloads_leave_arguments_unknown(tmp_path: Path, payload: str | None) -> None:
+@pytest.mark.parametrize("told", [None, [], ["{}"]])
+def test_arguments_that_no_block_tells_are_unknown(tmp_path: Path, told: list[str] | None) -> None:
     log = begun()
-    asks(log, "c", payload=payload)
-    assert only(tmp_path, log)["arguments"] is None
-
-
-def test_lone_surrogates_in_a_payload_do_no_harm(tmp_path: Path) -> None:
-    log = begun()
-    payload = message_payload('{"a":"x"}')
-    asks(log, "c", payload=payload.replace("I call", "\\ud83d"), sql_payload=payload)
-    assert only(tmp_path, log)["arguments"] == '{"a":"x"}'
+    asks(log, "told", "untold", tool_call_arguments=told)
+    call = calls(tmp_path, log)[1]
+    assert (call["call_id"], call["arguments"], call["arguments_is_json"]) == ("untold", None, None)
 
 
 # Outcomes
@@ -336,6 +324,21 @@ def test_an_approval_that_fits_several_calls_is_that_of_none(tmp_path: Path) -> 
     db = built_tools(tmp_path, log)
     assert {row["approval_wait_ms"] for row in rows(db, "from marts.tool_calls")} == {0}
     assert [row["is_matched"] for row in rows(db, "from intermediate.approvals")] == [False, False]
+
+
+def test_an_approval_of_no_call_is_a_finding(tmp_path: Path) -> None:
+    log = begun()
+    called(log)
+    log.finding("clock_went_back", line=2)
+    seqs = [log.seq, log.seq + 2]
+    approval(log, "rejected")
+    approval(log, "rejected", tool_name=None, call_id="nobody")
+    found = rows(built(tmp_path, log), "from marts.findings where code = 'approval_unmatched' order by seq")
+    assert [(row["seq"], row["ordinal"], row["severity"], row["line_count"]) for row in found] == [
+        (seqs[0], 2, "warning", 1),
+        (seqs[1], 3, "warning", 1),
+    ]
+    assert ["bash" in row["detail"] for row in found] == [True, False]
 
 
 def test_an_approval_is_that_of_the_call_that_runs(tmp_path: Path) -> None:

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from turnlake.api import connect, frame
     from turnlake.errors import LakeError, ModelError, QueryError, SourceError, TurnlakeError, UsageError
     from turnlake.events.reader import read_log
+    from turnlake.projection.attempts import project_attempt_request
+    from turnlake.projection.closers import closers
+    from turnlake.projection.derive import derive_messages
+    from turnlake.projection.messages import normalised_messages
+    from turnlake.projection.requests import fold_request_context, fold_request_header
+    from turnlake.projection.surface import fold_surface
 
 __version__ = "0.1.0"
 
@@ -29,8 +35,15 @@ __all__ = [
     "TurnlakeError",
     "UsageError",
     "__version__",
+    "closers",
     "connect",
+    "derive_messages",
+    "fold_request_context",
+    "fold_request_header",
+    "fold_surface",
     "frame",
+    "normalised_messages",
+    "project_attempt_request",
     "read_log",
 ]
 
@@ -41,8 +54,15 @@ _HOMES = {
     "SourceError": "turnlake.errors",
     "TurnlakeError": "turnlake.errors",
     "UsageError": "turnlake.errors",
+    "closers": "turnlake.projection.closers",
     "connect": "turnlake.api",
+    "derive_messages": "turnlake.projection.derive",
+    "fold_request_context": "turnlake.projection.requests",
+    "fold_request_header": "turnlake.projection.requests",
+    "fold_surface": "turnlake.projection.surface",
     "frame": "turnlake.api",
+    "normalised_messages": "turnlake.projection.messages",
+    "project_attempt_request": "turnlake.projection.attempts",
     "read_log": "turnlake.events.reader",
 }
 

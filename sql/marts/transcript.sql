@@ -30,7 +30,7 @@ read as (
         session_id,
         branch,
         seq,
-        content,
+        content::varchar as content,
         list_transform(
             case type when 'user/message' then data.content else data.message.content end,
             lambda block: case block.type

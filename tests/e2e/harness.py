@@ -113,6 +113,7 @@ class Harness:
         return {
             "PATH": os.environ["PATH"],
             "HOME": str(self.cache),
+            "TMPDIR": str(self.cache),
             "LANG": "C.UTF-8",
             "DSH_HOME": str(self.folder / "dsh"),
             "DSH_PERMISSION_MODE": "danger-full-access",

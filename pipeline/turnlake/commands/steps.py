@@ -89,9 +89,9 @@ def ingest_logs(lake: Lake, work: Path, args: argparse.Namespace) -> IngestRun:
     with progress("reading logs", len(plan.read) + len(plan.replayed), quiet=args.quiet) as advance:
         ingested = ingest(discovery, work, options, advance, before, plan)
     state = lake.commit_state(work)
-    seen = sum(not log["is_missing"] for log in ingested.logs)
     unchanged = sum(log["log_id"] in plan.unchanged for log in ingested.logs)
-    counts = _counts(seen, len(ingested.read), unchanged, ingested.refused_count, ingested.events_added)
+    seen, read = unchanged + len(ingested.read), len(ingested.read)
+    counts = _counts(seen, read, unchanged, ingested.refused_count, ingested.events_added)
     reads = tuple(LogRead(path, why) for path, why in ingested.read)
     append_load(lake, Load(started_at, _now(), args.command, **counts, read=reads))
     return IngestRun(state, counts, ingested.is_partial, is_news=True)

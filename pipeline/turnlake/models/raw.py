@@ -136,7 +136,9 @@ def _loads(path: Path | None) -> str:
     if path is None or not path.exists():
         return f"select {', '.join(f'null::{type_} as {name}' for name, type_ in columns.items())} where false"
     spec = ", ".join(f"{name}: {quoted(type_)}" for name, type_ in columns.items())
-    return f"select * from read_json({quoted(str(path))}, format = 'newline_delimited', columns = {{{spec}}})"
+    lines = f"read_json({quoted(str(path))}, format = 'newline_delimited', ignore_errors = true, columns = {{{spec}}})"
+    # A build that died while it wrote its line left half of one, until the next build cuts it off.
+    return f"select * from {lines} where started_at is not null"
 
 
 def _view(table: Table, more: tuple[Column, ...], query: str) -> Iterator[str]:

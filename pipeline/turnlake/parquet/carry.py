@@ -55,12 +55,16 @@ def write_tail(
     work: Path,
     gone: Collection[str],
     without_findings: Collection[str],
+    not_new: Collection[str],
 ) -> None:
-    """The part of what the next reading replaces: rows of the state before but for those of some logs, and new ones."""
+    """The part of what the next reading replaces: rows of the state before but for those of some logs, and new ones.
+
+    Of the logs in not_new there are no new ones.
+    """
     for table in LASTING:
         dropped = without_findings if table is FINDINGS else gone
         old = [] if before is None else [without(pq.read_table(before / table.name / name), dropped)]
-        new = [pq.read_table(work / "tail" / table.name / part) for part in parts]
+        new = [without(pq.read_table(work / "tail" / table.name / part), not_new) for part in parts]
         _write(work / table.name / name, table, [*old, *new])
 
 

@@ -50,9 +50,9 @@ class Batch:
 class Converted:
     """What became of one log.
 
-    `row` is its row of `logs` without what depends on other logs, None for a file that is no log, or `is_gone`: it was
-    found and is not there any more. `mark`, `head` and `tail` are for telling later whether it has grown (see
-    checkpoints).
+    `row` is its row of `logs` without what depends on other logs, None for a file that is no log. `mark`, `head` and
+    `tail` are for telling later whether it has grown (see checkpoints). `is_gone` says that it was found and is not
+    there any more.
     """
 
     log_id: str
@@ -92,21 +92,18 @@ def _no_collector() -> Iterator[None]:
 def _convert(log: LogFile, stored: Stored | None, rows: PartRows, tail: PartRows, max_line: int) -> Converted:
     if stored is not None and stored.mark is None:
         return _convert_again(log, stored, rows, tail)
+    before = stored_lines(stored.row, *_rows_of(log, stored)) if stored else iter(())
     try:
         container = container_of(log)
         with open_log(log) as file:
             reading = LogPass(log, file, container, max_line, stored.mark if stored else None)
-            if stored is not None:
-                lines = stored_lines(stored.row, *_rows_of(log, stored))
-                reading.replay(line for line in lines if not line.is_provisional)
+            reading.replay(line for line in before if not line.is_provisional)
             _read(reading, log.log_id, rows, tail)
             mark = _mark_of(log, reading)
             head, end = fingerprint(file, mark) if mark else ("", "")
-    except FileNotFoundError:
-        return Converted(log.log_id, None, is_gone=True)
     except OSError as error:
         tail.add_findings([Finding("unreadable_file", f"{log.place}: {error.strerror or error}")], log.log_id)
-        return Converted(log.log_id, unreadable_row(log))
+        return Converted(log.log_id, unreadable_row(log), is_gone=isinstance(error, FileNotFoundError))
     if reading.scan.is_no_log:
         return Converted(log.log_id, None)
     return Converted(log.log_id, log_row(log, reading), mark, head, end)

@@ -218,7 +218,7 @@ class _Ingest:
         for log_id in self._vanished & known.keys():
             known[log_id] = known[log_id]._replace(parts=tuple(carried[part] for part in known[log_id].parts))
         reread = (gone | self._plan.read.keys()) - self._vanished
-        carry.write_tail(TAIL_PART, folder, new, self._work, reread, reread - self._plan.replayed)
+        carry.write_tail(TAIL_PART, folder, new, self._work, reread, reread - self._plan.replayed, self._vanished)
         names = {part for entry in known.values() for part in entry.parts} | {batch.name for batch in batches}
         small = carry.small_parts(names, self._work)
         if not small:

@@ -169,6 +169,12 @@ class Lake:
         published = self.published()
         return published.state_id if published else None
 
+    def folders_follow(self) -> bool:
+        """Whether the table folders hold the files that the database reads. A build sees to that after publishing."""
+        record = read_record(self._record)
+        databases = self._databases(record)
+        return not databases or record.folders == databases[0].state_id
+
     def commit_state(self, work: Path) -> State:
         """Make what is in work a state and the current one: `<table>/*.parquet` of every table, `manifest.json`.
 

@@ -148,6 +148,12 @@ def _lake_reasons(lake: LakeHealth, logs: Sequence[LogFile]) -> Iterator[Reason]
     if lake.is_building:
         holder = f" (pid {lake.building_pid})" if lake.building_pid else ""
         yield Reason("advisory", f"a build is running{holder}: numbers are those of the build before it")
+    if lake.are_folders_behind and not lake.is_building:
+        yield Reason(
+            "warning",
+            "a build was killed after it had published: the database is right, the Parquet folders are not yet; "
+            "the next build finishes them",
+        )
     if lake.leftovers:
         names = ", ".join(lake.leftovers)
         yield Reason("advisory", f"a build was killed and left {names}: the next build removes it")

@@ -30,6 +30,7 @@ class LakeHealth:
     is_building: bool
     building_pid: int | None
     leftovers: tuple[str, ...]
+    are_folders_behind: bool
 
 
 def lake_health(path: Path) -> LakeHealth:
@@ -49,6 +50,7 @@ def lake_health(path: Path) -> LakeHealth:
         building_pid=pid,
         # The work folder of a build that runs is no leftover.
         leftovers=() if is_building else tuple(sorted(work.name for work in lake.path.glob(".build-*"))),
+        are_folders_behind=status in ("ready", "behind") and not lake.folders_follow(),
     )
 
 
