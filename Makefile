@@ -6,6 +6,8 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install -qq --disable-pip-version-check
 INSTALLED = $(VENV)/.installed
 NOTEBOOKS = $(VENV)/.notebooks
+# One process a processor; tests of a file stay together, since they share what they read.
+PARALLEL = -n auto --dist loadfile
 # The releases of the harness that tests/e2e/harness.py drives, each in an environment of its own.
 HARNESSES = $(patsubst %,$(VENV)/dsh-%/bin/dsh,0.1.5rc1 0.2.1rc2)
 
@@ -20,7 +22,7 @@ demo: $(INSTALLED) ## build the sample into data/lake and print what is in it
 	@$(BIN)/turnlake build data/sample --lake data/lake
 
 test: $(INSTALLED) ## run all tests; ARGS="-k cli" picks some
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 e2e: $(INSTALLED) $(HARNESSES) ## run the real harness beside turnlake; ARGS="--follow" follows it
 	@$(BIN)/python -m pytest tests/e2e/scenarios.py $(ARGS)
@@ -30,7 +32,7 @@ check: $(INSTALLED) ## all that a commit has to pass: format, lint, types, docs,
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/python -m turnlake.docs --check
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 format: $(INSTALLED) ## format the code and fix what the linter can
 	@$(BIN)/ruff check --quiet --fix-only .

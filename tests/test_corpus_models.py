@@ -105,7 +105,8 @@ def test_the_second_count_agrees(official: Official) -> None:
 def test_the_surface_is_the_official_one(official: Official) -> None:
     found: dict[str, list[int]] = defaultdict(list)
     for row in rows(
-        official.db, "select session_id, seq from marts.transcript where shadowed_by_seq is null order by order_key, seq"
+        official.db,
+        "select session_id, seq from marts.transcript where shadowed_by_seq is null order by order_key, seq",
     ):
         found[row["session_id"]].append(row["seq"])
     for name, said in own_answers(official):

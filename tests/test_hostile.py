@@ -270,6 +270,7 @@ def test_what_is_no_json_is_an_unread_line(literal: bytes) -> None:
 
 # Text
 
+
 @pytest.mark.parametrize(
     "value", [HALF, "\udc00", "a\ud83d\ud83db", "\x00", "\u2028\u2029", "\ufeff", "\uffff", "🐟", "\x7f\x1b[31m"]
 )

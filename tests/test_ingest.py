@@ -52,9 +52,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_all_tables_and_the_manifest(root: Path, tmp_path: Path) -> None:
     done = ingested(tmp_path / "work", root)
-    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == sorted(
-        [*TABLES, TAIL, "manifest.json"]
-    )
+    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == sorted([*TABLES, TAIL, "manifest.json"])
     for name, table in TABLES.items():
         for path in (tmp_path / "work" / name).glob("*"):
             assert pq.read_schema(path).equals(table.schema())

@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import duckdb
-import pytest
 
 from lakes import START_MS, Log, built, opened, rows, write_raw
 from turnlake.models.build import build_database
@@ -31,17 +30,19 @@ def test_a_turn_holds_its_call(tmp_path: Path) -> None:
     assert (session["project"], session["cwd"], session["total_tokens"]) == ("/home/dev/shop", "/home/dev/shop/", 17)
 
 
-@pytest.mark.parametrize(
-    "state", ["completed", "aborted", "blocked", "error", "max-tokens", "interrupted", "forked", "new"]
-)
-def test_the_state_is_the_reason_of_the_end(tmp_path: Path, state: str) -> None:
-    log = Log()
-    log.turn(1, state)
-    turn = one(built(tmp_path, log), "from marts.turns")
-    assert turn["state"] == state
-    assert turn["is_repaired"] is (state in ("interrupted", "forked"))
-    assert turn["last_phase"] == (None if state in ("completed", "max-tokens") else "stopping")
-    assert not turn["is_dangling"] and not turn["is_abandoned"]
+def test_the_state_is_the_reason_of_the_end(tmp_path: Path) -> None:
+    states = ("completed", "aborted", "blocked", "error", "max-tokens", "interrupted", "forked", "new")
+    logs = [Log(state) for state in states]
+    for log, state in zip(logs, states, strict=True):
+        log.turn(1, state)
+    turns = rows(built(tmp_path, *logs), "from marts.turns")
+    assert sorted(turn["session_id"] for turn in turns) == sorted(states)
+    for turn in turns:
+        state = turn["session_id"]
+        assert turn["state"] == state
+        assert turn["is_repaired"] is (state in ("interrupted", "forked")), state
+        assert turn["last_phase"] == (None if state in ("completed", "max-tokens") else "stopping"), state
+        assert not turn["is_dangling"] and not turn["is_abandoned"], state
 
 
 def test_an_end_without_a_reason_is_unknown(tmp_path: Path) -> None:
@@ -51,15 +52,18 @@ def test_an_end_without_a_reason_is_unknown(tmp_path: Path) -> None:
     assert one(built(tmp_path, log), "from marts.turns")["state"] == "unknown"
 
 
-@pytest.mark.parametrize("later", ["turn/start", "session/end-seed", None])
-def test_a_dangling_turn_is_abandoned_once_the_session_goes_on(tmp_path: Path, later: str | None) -> None:
-    log = Log()
-    log.turn(1, None)
-    if later:
-        log.event(later, 2 if later == "turn/start" else None)
-    turn = one(built(tmp_path, log), "from marts.turns where turn = 1")
-    assert (turn["state"], turn["is_dangling"], turn["is_abandoned"]) == ("dangling", True, later is not None)
-    assert (turn["ended_at"], turn["duration_ms"], turn["end_seq"]) == (None, None, None)
+def test_a_dangling_turn_is_abandoned_once_the_session_goes_on(tmp_path: Path) -> None:
+    logs = {later: Log(later) for later in ("turn/start", "session/end-seed", "nothing")}
+    for later, log in logs.items():
+        log.turn(1, None)
+        if later != "nothing":
+            log.event(later, 2 if later == "turn/start" else None)
+    turns = rows(built(tmp_path, *logs.values()), "from marts.turns where turn = 1")
+    assert len(turns) == len(logs)
+    for turn in turns:
+        is_abandoned = turn["session_id"] != "nothing"
+        assert (turn["state"], turn["is_dangling"], turn["is_abandoned"]) == ("dangling", True, is_abandoned)
+        assert (turn["ended_at"], turn["duration_ms"], turn["end_seq"]) == (None, None, None)
 
 
 def test_last_phase_tells_what_a_turn_was_doing(tmp_path: Path) -> None:

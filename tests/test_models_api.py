@@ -19,7 +19,6 @@ from turnlake.parquet.state import Lake, State
 from turnlake.parquet.tables import LAKE_FORMAT, TABLES
 
 
-
 def commit(lake: Lake, work: Path, *logs: Log) -> State:
     """Makes the logs the current state of the lake."""
     for table in TABLES:
@@ -50,8 +49,15 @@ def filled(path: Path, *turns: int) -> Path:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Path:
+def own_lake(tmp_path: Path) -> Path:
+    """A lake to change."""
     return filled(tmp_path / "a lake's", 1, 2)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same to read, for all tests here."""
+    return filled(tmp_path_factory.mktemp("api") / "a lake's", 1, 2)
 
 
 def test_connect_has_the_schemas_without_a_database_in_front(lake: Path) -> None:
@@ -62,11 +68,11 @@ def test_connect_has_the_schemas_without_a_database_in_front(lake: Path) -> None
         assert schemas == [("intermediate",), ("marts",), ("raw",), ("staging",)]
 
 
-def test_a_connection_keeps_its_state_and_a_new_one_has_the_next(lake: Path) -> None:
-    with turnlake.connect(lake) as before:
-        filled(lake, 1, 2, 3)
-        filled(lake, 1, 2, 3, 4)
-        with turnlake.connect(lake) as after:
+def test_a_connection_keeps_its_state_and_a_new_one_has_the_next(own_lake: Path) -> None:
+    with turnlake.connect(own_lake) as before:
+        filled(own_lake, 1, 2, 3)
+        filled(own_lake, 1, 2, 3, 4)
+        with turnlake.connect(own_lake) as after:
             assert before.execute("select count(*) from marts.turns").fetchone() == (2,)
             assert before.execute("select count(*) from raw.events").fetchone() == (10,)
             assert after.execute("select count(*) from marts.turns").fetchone() == (4,)
@@ -96,14 +102,14 @@ def test_no_lake_says_what_to_run(tmp_path: Path) -> None:
         turnlake.connect(tmp_path / "bare")
 
 
-def test_a_newer_lake_is_refused(lake: Path) -> None:
-    (lake / "format").write_text(str(LAKE_FORMAT + 1), encoding="ascii")
+def test_a_newer_lake_is_refused(own_lake: Path) -> None:
+    (own_lake / "format").write_text(str(LAKE_FORMAT + 1), encoding="ascii")
     with pytest.raises(LakeError, match=f"format {LAKE_FORMAT + 1}"):
-        turnlake.connect(lake)
+        turnlake.connect(own_lake)
 
 
-def test_a_moved_lake_says_what_to_run(lake: Path, tmp_path: Path) -> None:
-    moved = lake.rename(tmp_path / "moved")
+def test_a_moved_lake_says_what_to_run(own_lake: Path, tmp_path: Path) -> None:
+    moved = own_lake.rename(tmp_path / "moved")
     with pytest.raises(LakeError, match="If the lake was moved, run `turnlake model"):
         turnlake.connect(moved)
 
@@ -124,15 +130,15 @@ def test_frame_is_a_polars_frame_of_a_mart(lake: Path) -> None:
         turnlake.frame('turns" union from raw.logs --', lake=lake)
 
 
-def test_a_failed_build_keeps_what_was_published(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_build_keeps_what_was_published(own_lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> int:
         raise ModelError("check failed")
 
     monkeypatch.setattr("turnlake.models.build.run_checks", refuse)
     with pytest.raises(ModelError):
-        filled(lake, 1, 2, 3)
-    assert turnlake.frame("turns", lake=lake).height == 2
-    assert not list(lake.glob(".build-*"))
+        filled(own_lake, 1, 2, 3)
+    assert turnlake.frame("turns", lake=own_lake).height == 2
+    assert not list(own_lake.glob(".build-*"))
 
 
 def test_model_builds_and_publishes(turnlake: Run, tmp_path: Path) -> None:

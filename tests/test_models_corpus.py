@@ -28,7 +28,9 @@ def test_attempts_sum_to_what_the_meter_shows(official: Official) -> None:
 
 
 def test_turns_and_steps_are_those_the_harness_counts(official: Official) -> None:
-    sessions = {row["session_id"]: row for row in rows(official.db, "from marts.sessions where inherited_event_count = 0")}
+    sessions = {
+        row["session_id"]: row for row in rows(official.db, "from marts.sessions where inherited_event_count = 0")
+    }
     for name, answer in official.accepted.items():
         if name in sessions:
             counts = (sessions[name]["turn_count"], sessions[name]["step_count"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from lakes import Log, Row, opened, rows, write_raw
@@ -293,16 +293,23 @@ def test_sources_are_told_by_kind(models: Path, tmp_path: Path) -> None:
     assert known == [True, True, True, True, False], "an empty list is known, an absent one is not"
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 4)), max_size=6))
-@settings(max_examples=6, deadline=None)
-def test_an_event_named_twice_is_one_source(models: Path, runs: list[tuple[int, int]]) -> None:
-    log = Log(verdict="refused")
-    ranges = [bound for first, more in runs for bound in (first, first + more)]
-    message(log, seq=100, source_ranges=ranges)
-    named = {seq for first, more in runs for seq in range(first, first + more + 1)}
-    with tempfile.TemporaryDirectory() as folder, lake(models, Path(folder), log) as db:
-        found = [row["source_seq"] for row in rows(db, "from marts.message_sources order by source_seq")]
-    assert found == sorted(named)
+RUNS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 4)), max_size=6)
+# Few examples of many sessions each: building the database is what takes time, and why nothing is made smaller.
+DEAR = settings(max_examples=3, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+
+
+@given(st.lists(RUNS, min_size=12, max_size=24))
+@DEAR
+def test_an_event_named_twice_is_one_source(models: Path, drawn: list[list[tuple[int, int]]]) -> None:
+    logs = [Log(f"s{number:02}", verdict="refused") for number in range(len(drawn))]
+    for log, runs in zip(logs, drawn, strict=True):
+        message(log, seq=100, source_ranges=[bound for first, more in runs for bound in (first, first + more)])
+    with tempfile.TemporaryDirectory() as folder, lake(models, Path(folder), *logs) as db:
+        found = by_session(db, "from marts.message_sources order by source_seq")
+    for log, runs in zip(logs, drawn, strict=True):
+        named = {seq for first, more in runs for seq in range(first, first + more + 1)}
+        told = found.get(str(log.facts["session_id"]), [])
+        assert [row["source_seq"] for row in told] == sorted(named)
 
 
 # Any history
@@ -329,7 +336,7 @@ def histories(draw: st.DrawFn) -> list[Row]:
 
 
 @given(st.lists(histories(), min_size=12, max_size=24))
-@settings(max_examples=12, deadline=None)
+@DEAR
 def test_the_surface_is_that_of_the_fold_at_every_event(models: Path, written: list[list[Row]]) -> None:
     logs = [Log(f"s{number:02}") for number in range(len(written))]
     for log, history in zip(logs, written, strict=True):

@@ -505,7 +505,7 @@ PLAYED = st.tuples(st.sampled_from(["block", "start", "result"]), st.sampled_fro
 
 
 # Few examples of many steps each: building the database is what takes time. Nothing is made smaller for that reason.
-@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=4, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.lists(st.lists(PLAYED, max_size=12), min_size=12, max_size=40))
 def test_pairs_and_times_are_those_of_a_plain_count(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[list[tuple[str, str, int]]]

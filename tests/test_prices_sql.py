@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from prices import call, ms, own_cards, priced, with_own
@@ -232,7 +232,6 @@ def a_row(draw: st.DrawFn) -> dict[str, str]:
     return row
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.lists(a_row(), max_size=6, unique_by=lambda row: (row["provider"], row["model"], row["valid_from"])),
     st.lists(a_call(), min_size=1, max_size=40),

@@ -242,7 +242,7 @@ def some_logs(draw: st.DrawFn) -> Logs:
     return logs
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120)
 @given(some_logs(), st.randoms(use_true_random=False))
 def test_the_order_of_logs_never_matters(logs: Logs, random: object) -> None:
     expected = logs.resolve()
@@ -251,7 +251,7 @@ def test_the_order_of_logs_never_matters(logs: Logs, random: object) -> None:
     assert list(logs.resolve().by_log_id) == list(expected.by_log_id)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120)
 @given(some_logs())
 def test_every_log_counts_once_or_says_what_counts_instead(logs: Logs) -> None:
     resolved = logs.resolve().by_log_id
@@ -272,7 +272,7 @@ def test_every_log_counts_once_or_says_what_counts_instead(logs: Logs) -> None:
             assert facts[one].created_at_ms != facts[other].created_at_ms
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120)
 @given(some_logs())
 def test_no_counted_log_is_the_beginning_of_a_readable_copy(logs: Logs) -> None:
     facts = {log.log_id: log for log in logs.facts}
