@@ -43,6 +43,7 @@ docs: $(INSTALLED) ## write the generated pages and the outputs shown in README.
 
 bench: $(INSTALLED) ## measure speed and memory; ARGS are those of benchmarks/run.py
 	@$(BIN)/python benchmarks/run.py $(ARGS)
+	@$(BIN)/python benchmarks/incremental.py
 
 notebook: $(NOTEBOOKS) ## open the notebooks
 	@$(BIN)/jupyter lab notebooks

@@ -134,7 +134,8 @@ def lake(tmp_path: Path, sessions: Path) -> Lake:
         with duckdb.connect(work / "new.duckdb") as connection:
             connection.execute("create schema raw; create schema marts")
             connection.execute(
-                "create table raw.logs as select 's' as source, 'refused' as verdict, 'corrupt' as verdict_reason, true as is_read, "
+                "create table raw.logs as select 's' as source, 'refused' as verdict, 'corrupt' as verdict_reason, "
+                "true as is_read, "
                 "null::varchar as superseded_by, null::varchar as superseded_why, false as is_missing"
             )
             connection.execute(

@@ -21,7 +21,7 @@ from turnlake.logs.lines import MAX_LINE, Mark
 from turnlake.parquet import tables
 from turnlake.parquet.checkpoints import fingerprint
 from turnlake.parquet.part import TAIL, PartRows, Row
-from turnlake.parquet.replay import stored_lines, stored_rows
+from turnlake.parquet.replay import stored_lines
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _no_collector() -> Iterator[None]:
 def _convert(log: LogFile, stored: Stored | None, rows: PartRows, tail: PartRows, max_line: int) -> Converted:
     if stored is not None and stored.mark is None:
         return _convert_again(log, stored, rows, tail)
-    before = stored_lines(stored.row, *_rows_of(log, stored)) if stored else iter(())
+    before = stored_lines(stored.row, stored.events, stored.chunk_runs) if stored else iter(())
     try:
         container = container_of(log)
         with open_log(log) as file:
@@ -138,10 +138,6 @@ def _mark_of(log: LogFile, reading: LogPass) -> Mark | None:
     return reading.lines.mark if is_whole and verdict and not verdict.unread_line_count else None
 
 
-def _rows_of(log: LogFile, stored: Stored) -> tuple[list[Row], list[Row]]:
-    return stored_rows(stored.events, log.log_id), stored_rows(stored.chunk_runs, log.log_id)
-
-
 # What only the file itself could tell, so that it is taken over where the file is gone.
 _ONLY_THE_FILE_TELLS = frozenset(("corrupt", "unreadable", "unknown_version", "version_mismatch"))
 
@@ -149,7 +145,7 @@ _ONLY_THE_FILE_TELLS = frozenset(("corrupt", "unreadable", "unknown_version", "v
 def _convert_again(log: LogFile, stored: Stored, rows: PartRows, tail: PartRows) -> Converted:
     """Rows of a log that is gone, made anew from its stored lines. Its findings are carried over as they are."""
     scan = new_scan(log)
-    for line in stored_lines(stored.row, *_rows_of(log, stored)):
+    for line in stored_lines(stored.row, stored.events, stored.chunk_runs):
         record = scan.feed(*line)
         if record is not None:
             (tail if record.is_provisional else rows).add(record, log.log_id)

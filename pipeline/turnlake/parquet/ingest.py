@@ -19,7 +19,7 @@ from turnlake.parquet.files import make_folder
 from turnlake.parquet.manifest import Manifest, dump_manifest
 from turnlake.parquet.part import Row, finding_row
 from turnlake.parquet.plan import Options, Plan, manifest_of, plan_ingest
-from turnlake.parquet.replay import stored_lines, stored_rows
+from turnlake.parquet.replay import stored_lines
 from turnlake.parquet.sessions import LogFacts, resolve
 from turnlake.parquet.state import State
 from turnlake.parquet.tables import FINDINGS, LOGS, TABLES
@@ -282,8 +282,8 @@ class _Ingest:
         if file is not None:
             return records_of(file)
         stored = self._stored(log_id)
-        rows = (stored_rows(paths, log_id) for paths in (stored.events, stored.chunk_runs))
-        return (line.data for line in stored_lines(stored.row, *rows) if line.number > 1 and not line.is_provisional)
+        lines = stored_lines(stored.row, stored.events, stored.chunk_runs)
+        return (line.data for line in lines if line.number > 1 and not line.is_provisional)
 
     def _findings_of_discovery(self, known: Mapping[str, Known]) -> list[Row]:
         """Findings about places, and what was found under the name of a log and is none."""

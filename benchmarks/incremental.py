@@ -1,0 +1,61 @@
+"""The rows of a build that has little or nothing to do: 10,000 logs, none or one of which changed.
+
+Seconds and, beside them, the floor of the same corpus, for machines differ. Run by `make bench`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from run import FLOOR
+
+
+def main() -> None:
+    """Build 10,000 logs, then time builds with no news, and with one log grown by its last frames."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "turnlake-bench")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    corpus = options.folder / "v0-10000-300mb"
+    if not corpus.exists():
+        sample = ["sample", str(corpus), "--sessions=10000", "--mb=300", "--version=0", "--seed=1"]
+        subprocess.run([sys.executable, "-m", "turnlake", *sample], check=True)
+    floor = subprocess.run([sys.executable, "-c", FLOOR, str(corpus)], capture_output=True, text=True, check=True)
+    print(f"corpus: 10,000 logs, floor {float(floor.stdout.split()[0]):.2f} s\n")
+    with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
+        lake = Path(scratch) / "lake"
+        log, whole = _shorten(sorted(corpus.rglob("*.zstd"))[5000])
+        try:
+            _build(corpus, lake)
+            print(f"{'what':<42}{'seconds':>9}{'target':>8}{'prize':>7}")
+            print(
+                f"{'build, nothing changed':<42}{min(_build(corpus, lake) for _ in range(5)):>9.2f}{'0.5':>8}{'0.3':>7}"
+            )
+            log.write_bytes(whole)
+            print(f"{'build, one log grew':<42}{_build(corpus, lake):>9.2f}{'2':>8}{'1':>7}")
+        finally:
+            log.write_bytes(whole)
+
+
+def _shorten(log: Path) -> tuple[Path, bytes]:
+    """Cut the last frames off a log; its path and what it was."""
+    whole = log.read_bytes()
+    starts = [at for at in range(len(whole)) if whole.startswith(b"\x28\xb5\x2f\xfd", at)]
+    log.write_bytes(whole[: starts[len(starts) // 2]])
+    return log, whole
+
+
+def _build(corpus: Path, lake: Path) -> float:
+    command = [sys.executable, "-m", "turnlake", "build", str(corpus), "--lake", str(lake), "-q"]
+    started = time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    main()
