@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from turnlake.events.runs import PACKED_TYPES, ROW_TYPES, Run, packed_run
 from turnlake.events.sources import expand
 from turnlake.events.values import Object, parse_leniently
+from turnlake.events.vocabulary import SURFACE_TYPES
 from turnlake.logs.lines import Line
 from turnlake.parquet.payload import json_text
 
@@ -136,7 +137,8 @@ def _as_written(row: Row, event: Object) -> Object:
     """The line as written, with what was normalised in it: members that have no column are there too."""
     line: Object = _parse(row["raw_line"])
     if row["normalised_from"] == "tutorial":
-        return event | {"surfaceOp": line["surfaceOp"]} if "surfaceOp" in line else event
+        keeps_op = "surfaceOp" in line and row["type"] in SURFACE_TYPES[0]
+        return event | {"surfaceOp": line["surfaceOp"]} if keeps_op else event
     known = ("type", "data") if row["normalised_from"] else ()
     sources = ("sourceEventSeqs",) if row["source_ranges"] is not None else ()
     return line | {name: event[name] for name in (*known, *sources)}
