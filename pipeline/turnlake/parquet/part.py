@@ -20,7 +20,7 @@ from turnlake.parquet.tables import CHUNK_RUNS, EVENTS, FINDINGS
 from turnlake.parquet.write import PartWriter
 
 # Bytes of log lines that make up a row group: what one conversion holds in memory at a time.
-GROUP_BYTES = 24 << 20
+GROUP_BYTES = 12 << 20
 # What a finding weighs in a row group: a log may be nothing but faults.
 FINDING_BYTES = 500
 # The folder beside the tables that holds what the next reading replaces.
