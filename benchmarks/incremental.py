@@ -25,8 +25,10 @@ def main() -> None:
     if not corpus.exists():
         sample = ["sample", str(corpus), "--sessions=10000", "--mb=300", "--version=0", "--seed=1"]
         subprocess.run([sys.executable, "-m", "turnlake", *sample], check=True)
-    floor = subprocess.run([sys.executable, "-c", FLOOR, str(corpus)], capture_output=True, text=True, check=True)
-    print(f"corpus: 10,000 logs, floor {float(floor.stdout.split()[0]):.2f} s\n")
+    floor = [sys.executable, "-c", FLOOR, str(corpus)]
+    # The first run finds its files on disk, the others in memory.
+    runs = [subprocess.run(floor, capture_output=True, text=True, check=True).stdout.split()[0] for _ in range(3)]
+    print(f"corpus: 10,000 logs, floor {min(map(float, runs)):.2f} s\n")
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
         lake = Path(scratch) / "lake"
         log, whole = _shorten(sorted(corpus.rglob("*.zstd"))[5000])
