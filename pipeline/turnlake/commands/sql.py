@@ -87,7 +87,7 @@ def answer(db: DuckDBPyConnection, query: str) -> tuple[list[str], Iterator[tupl
             raise QueryError("QUERY must be one select; `turnlake sql` prints a script for a duckdb shell")
         result = db.execute(statements[0])
     except duckdb.Error as error:
-        raise QueryError(f"the query failed: {error}") from error
+        raise QueryError(f"the query failed: {reason(error)}") from error
     return [column[0] for column in result.description or ()], _rows(result)
 
 
@@ -130,4 +130,9 @@ def _rows(result: DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
         while rows := result.fetchmany(ROWS_AT_ONCE):
             yield from rows
     except duckdb.Error as error:
-        raise QueryError(f"the query failed: {error}") from error
+        raise QueryError(f"the query failed: {reason(error)}") from error
+
+
+def reason(error: Exception) -> str:
+    """What DuckDB says is wrong, in one line, without the place in the query that it draws."""
+    return " ".join(str(error).partition("\n\nLINE")[0].split())
