@@ -6,6 +6,8 @@ import argparse
 import re
 from pathlib import Path
 
+from turnlake.commands.options import whole_number
+
 HELP = "build the SQL models, check them, publish them whole or not at all"
 EXAMPLE = "turnlake model --lake data/lake --memory 500MB --threads 2"
 
@@ -39,7 +41,7 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
         help="memory the models may use before they spill to disk (default: 500MB)",
     )
     parser.add_argument(
-        "--threads", metavar="N", type=_threads, help="threads the models use (default: one a processor)"
+        "--threads", metavar="N", type=whole_number, help="threads the models use (default: one a processor)"
     )
 
 
@@ -78,10 +80,3 @@ def _size(text: str) -> str:
     if not re.fullmatch(r"[0-9]+(\.[0-9]+)? ?([KMGT]i?B)", text, re.IGNORECASE):
         raise argparse.ArgumentTypeError(f"{text!r} is no size such as 500MB or 2GiB")
     return text
-
-
-def _threads(text: str) -> int:
-    """A whole number from 1. Raises ArgumentTypeError for anything else."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of threads")
-    return int(text)

@@ -78,7 +78,7 @@ def ingest_logs(lake: Lake, work: Path, args: argparse.Namespace) -> IngestRun:
     before = lake.current()
     plan = plan_ingest(discovery, before, options)
     if before is not None and not plan.is_news:
-        known = manifest_of(before)
+        known = plan.before
         seen = sum(known.logs[log_id].is_log for log_id in plan.unchanged)
         counts = _counts(seen, 0, seen, known.refused_count, 0)
         append_load(lake, Load(started_at, _now(), args.command, **counts, read=()))

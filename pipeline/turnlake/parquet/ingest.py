@@ -18,7 +18,7 @@ from turnlake.parquet.copies import Records, records_of, starts_with
 from turnlake.parquet.files import make_folder
 from turnlake.parquet.manifest import Manifest, dump_manifest
 from turnlake.parquet.part import Row, finding_row
-from turnlake.parquet.plan import Options, Plan, manifest_of, plan_ingest
+from turnlake.parquet.plan import Options, Plan, plan_ingest
 from turnlake.parquet.replay import stored_lines
 from turnlake.parquet.sessions import LogFacts, resolve
 from turnlake.parquet.state import State
@@ -77,7 +77,7 @@ class _Ingest:
         self._options = options
         self._plan = plan
         self._before = before
-        self._manifest = manifest_of(before)
+        self._manifest = plan.before
         self._rows = _rows_before(before)
         self._files = {log.log_id: log for log in discovery.logs}
         # Logs that were found and could not be opened since they are gone by now.

@@ -34,9 +34,10 @@ class Plan:
 
     `missing` are logs of the state before that are not there any more and stay. Of the logs that were not found, be
     they missing or of a source not looked through, `replayed` have rows that an older parser wrote, and `due` are
-    to be read when they are found again.
+    to be read when they are found again. `before` is what the state before remembers.
     """
 
+    before: Manifest
     read: Mapping[str, tuple[LogFile, str]]
     unchanged: frozenset[str]
     missing: frozenset[str]
@@ -73,6 +74,7 @@ def make_plan(discovery: Discovery, manifest: Manifest, options: Options, *, is_
     left_out = _digest(discovery)
     kept = missing - purged
     return Plan(
+        before=manifest,
         read=read,
         unchanged=frozenset(found.keys() - read.keys()),
         missing=kept,
