@@ -14,9 +14,10 @@ import pytest
 
 from turnlake.errors import SourceError
 from turnlake.findings import CODES
-from turnlake.logs import discover
+from turnlake.logs import discover, folders
 from turnlake.logs.container import container_of, open_log
-from turnlake.logs.discover import MAX_DEPTH, Discovery, LogFile, find_logs
+from turnlake.logs.discover import Discovery, find_logs
+from turnlake.logs.folders import MAX_DEPTH
 from turnlake.logs.layout import (
     decode_session_id,
     encode_session_id,
@@ -25,6 +26,7 @@ from turnlake.logs.layout import (
     role_of,
     shown_path,
 )
+from turnlake.logs.logfile import LogFile
 from turnlake.logs.source import Source, default_probes, default_source, merge_sources, parse_source
 
 HOSTILE = ["two words", "会话", "🐟", "new\nline", "it's", "$(touch x)", "-rf", "a;b", '"', "tab\t", "%s", "\x1b[31m"]
@@ -370,7 +372,7 @@ def test_order_does_not_depend_on_the_file_system(sessions: Path, monkeypatch: p
             pass
 
     one = found(sessions)
-    monkeypatch.setattr(discover.os, "scandir", Backwards)
+    monkeypatch.setattr(folders.os, "scandir", Backwards)
     assert found(sessions) == one
     assert paths(one) == ["B/session.jsonl", "a/session.jsonl", "b/x.jsonl", "ä/session.jsonl"]
 
@@ -446,14 +448,17 @@ def test_folder_that_can_not_be_listed(sessions: Path, monkeypatch: pytest.Monke
             raise PermissionError(13, "Permission denied", path)
         return scandir(path)
 
-    monkeypatch.setattr(discover.os, "scandir", refusing)
+    monkeypatch.setattr(folders.os, "scandir", refusing)
     discovery = found(sessions)
     assert paths(discovery) == ["b/session.jsonl"]
     assert codes(discovery, sessions) == [("unreadable_folder", "a")]
 
 
+MODULES = ("search.py", "folders.py", "buckets.py", "archive.py")
+
+
 def test_every_finding_has_a_code() -> None:
-    texts = [(Path(discover.__file__).parent / name).read_text() for name in ("discover.py", "archive.py")]
+    texts = [(Path(discover.__file__).parent / name).read_text() for name in MODULES]
     used = {code for text in texts for code in re.findall(r'(?:Finding\(|self\.note\([^"]+)"(\w+)"', text)}
     assert {"unreadable_folder", "archive_unreadable", "ignored_file"} <= used <= set(CODES)
 

@@ -23,7 +23,7 @@ from test_ingest import LOGS
 from turnlake.api import connect
 from turnlake.cli import main
 from turnlake.logs import container, frames
-from turnlake.logs.discover import LogFile
+from turnlake.logs.logfile import LogFile
 from turnlake.parquet import carry, checkpoints, convert, tables
 from turnlake.parquet import ingest as ingest_module
 from turnlake.parquet.state import Lake, State
@@ -33,7 +33,7 @@ Contents = dict[str, list[str]]
 
 # Random histories of each kind; TURNLAKE_HISTORIES=200 looks longer.
 HISTORIES = int(os.environ.get("TURNLAKE_HISTORIES", "2"))
-OPTIONS = ("--workers", "1", "-q")
+OPTIONS = ("--workers", "1")
 
 
 @pytest.fixture
@@ -409,8 +409,8 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return data
 
     for module in (checkpoints, convert):
-        monkeypatch.setattr(module, "open_log", lambda log: Counted(open_log(log), counts))
-    monkeypatch.setattr(checkpoints.os, "pread", counted)
+        monkeypatch.setattr(module, "open_log", lambda *place: Counted(open_log(*place), counts))
+    monkeypatch.setattr(container.os, "pread", counted)
     return counts
 
 
@@ -666,7 +666,7 @@ def test_nothing_is_missing_from_a_folder_that_cannot_be_listed(
 
 
 def closed(monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
-    def refuse(log: Any) -> Any:
+    def refuse(*_: Any) -> Any:
         raise error
 
     for module in (checkpoints, convert):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import turnlake
-from logs import VERSIONS, Session, Stored, as_zstd, codes, event_texts, file_name, write
+from logs import VERSIONS, Session, Stored, as_zstd, codes, event_texts, faults, file_name, write
 from turnlake.errors import SourceError
 from turnlake.events import reader
 from turnlake.events.reader import read_log
@@ -31,7 +31,7 @@ def test_a_log_of_each_format(tmp_path: Path, version: int, container: str) -> N
     data = session.raw if container == "raw" else as_zstd(session.lines, [3, 3])
     log = turnlake.read_log(write(tmp_path, data, file_name(version, container)))
     assert log.header is not None and log.header.version == version
-    assert (log.verdict.verdict, log.findings) == ("clean", ())
+    assert (log.verdict.verdict, faults(log)) == ("clean", ())
     assert [event["seq"] for event in log.events] == list(range(session.seq))
     assert log.events is log.events
 
@@ -119,7 +119,7 @@ def test_no_such_file(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, Session(4).raw)
 
-    def refuse(log: Any) -> Any:
+    def refuse(log: Any, max_line: int) -> Any:
         raise PermissionError(13, "Permission denied", log.os_path)
 
     monkeypatch.setattr(reader, "open_log", refuse)

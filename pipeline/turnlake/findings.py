@@ -32,6 +32,7 @@ CODES: dict[str, Code] = {
     "INV-13": Code("error", "A turn ends while a step is open."),
     "INV-14": Code("error", "An event names another turn or step than the open one."),
     "INV-15": Code("warning", "A tool result is replaced outside a turn."),
+    "INV-16": Code("advisory", "A message of a human stands outside a step."),
     "INV-17": Code("warning", "A tool call matches no block of its step's message."),
     "INV-18": Code("error", "A tool result has no open call in its step."),
     "INV-19": Code("warning", "A call id is used by two open calls."),
@@ -43,13 +44,26 @@ CODES: dict[str, Code] = {
     "INV-25": Code("error", "A message cites chunks that are not those of one attempt."),
     "INV-26": Code("error", "A message lacks its stream, or cites chunks where formats have none."),
     "INV-27": Code("error", "A stream record is malformed."),
-    "INV-29": Code("warning", "A request header stands outside a turn, or has a reason no harness reads."),
+    "INV-29": Code("warning", "A request header or context stands outside a turn, or has a reason it may not have."),
+    "INV-30": Code("warning", "The model answers before the first request header."),
     "INV-31": Code("error", "A request header holds what its format has retired."),
     "INV-32": Code("error", "A node stands before the system message, or replaces it."),
     "INV-33": Code("error", "A developer message adds tools that the header it names does not define exactly once."),
+    "INV-34": Code("warning", "A retry names another step or provider, or its series does not count 1, 2, 3."),
+    "INV-35": Code("warning", "Compactions overlap, or one ends without its start or its one summary."),
     "INV-36": Code("warning", "A compaction's checkpoint replaces other events than its summary names."),
-    "INV-43": Code("error", "The inherited prefix and the header contradict each other."),
+    "INV-37": Code("warning", "A compaction names another turn than it lies in, or a turn begins or ends inside it."),
+    "INV-38": Code("warning", "A prune is not followed by the result that replaces the pruned one."),
+    "INV-39": Code("warning", "A nested call starts or settles outside a turn, twice, alone, or unlike its other end."),
+    "INV-40": Code("warning", "A command is done that did not run, or names an event it may not."),
+    "INV-41": Code("warning", "A title cites something else than earlier messages of a human."),
+    "INV-42": Code("warning", "A delivery covers later events, or names another session."),
+    "INV-43": Code("error", "The inherited prefix and the header contradict each other, or it ends inside an attempt."),
+    "INV-44": Code("warning", "A child is listed twice."),
     "INV-45": Code("error", "A message source of kind plugin, which v4 has retired."),
+    "INV-46": Code("advisory", "The log ends inside a turn: its writer is at work, or died."),
+    "INV-49": Code("advisory", "A usage has more reasoning than output, or another total than its parts give."),
+    "INV-50": Code("warning", "Two messages have one id."),
     "approval_unmatched": Code("warning", "An approval names no call, and not exactly one of its tool is open."),
     "archive_absurd_size": Code("error", "An entry of an export ZIP claims to hold absurdly much; it is not read."),
     "archive_duplicate_entry": Code("warning", "An export ZIP has two entries of one name; the last one is read."),
@@ -57,7 +71,7 @@ CODES: dict[str, Code] = {
     "archive_unreadable": Code("error", "A ZIP, or an entry of one, is damaged or of a kind that can't be read."),
     "bad_record": Code("warning", "A record that breaks the format; from here on the harness accepts nothing."),
     "branch": Code("warning", "Sequence numbers go back: two writers wrote one log. The later ones count."),
-    "clock_went_back": Code("advisory", "An event's time is less than that of the event before it."),
+    "clock_went_back": Code("advisory", "Event times go back; told once a log, with how often."),
     "corrupt_middle": Code("error", "A finished turn lies behind the first bad record: the harness refuses the log."),
     "decompression_bomb": Code("error", "A frame decompresses to absurdly more than it holds; reading stopped there."),
     "deleted_marker": Code("advisory", "A session folder is marked as deleted; its logs are not read."),
@@ -70,7 +84,7 @@ CODES: dict[str, Code] = {
     "folder_too_deep": Code("warning", "A folder lies more than eight levels below its source; it is not read."),
     "frame_corrupt": Code("error", "A frame of a compressed log is damaged; what stands behind it can't be read."),
     "frame_ends_in_line": Code("error", "The complete frames of a compressed log end inside a line."),
-    "ignored_file": Code("advisory", "A file is named nearly like a log, or is an archive, and is not read."),
+    "ignored_file": Code("advisory", "A file is named like an archive or store, or nearly like a log, and not read."),
     "invalid_utf8": Code("warning", "A line is no valid UTF-8; the bad bytes were read as U+FFFD."),
     "legacy_shape_in_v1": Code(
         "warning", "An event shape of the oldest logs in a log that says version 1; it was read all the same."
@@ -79,13 +93,23 @@ CODES: dict[str, Code] = {
     "lone_surrogate": Code(
         "advisory", "A string holds half of a surrogate pair; SQL columns show U+FFFD, the payload keeps it."
     ),
+    "lost_log": Code(
+        "error", "A log was gone already when files of the lake with its rows were damaged: its rows are lost."
+    ),
     "mixed_compression": Code("warning", "A log is stored twice, raw and compressed."),
     "no_header": Code("error", "A log without a session header; its lines were read for counting only."),
     "not_a_log": Code(
         "advisory", "A file with a log's suffix whose first line is neither a header nor an event; it is not read."
     ),
     "not_a_regular_file": Code("warning", "A fifo, device or socket has a log's name; it is never opened."),
+    "path_mismatch": Code("warning", "A log lies in another folder than its header names; the header counts."),
     "seq_gap": Code("warning", "A sequence number other than the one due; from here on the harness accepts nothing."),
+    "store_session_unread": Code(
+        "error", "Rows of an SQLite store belong to no session, or to one without a usable id; they are not read."
+    ),
+    "store_unreadable": Code(
+        "error", "An SQLite store is damaged, of an unknown schema or can't be opened; no session of it is read."
+    ),
     "symlink_outside": Code("warning", "A symbolic link leads out of its source; it is not followed."),
     "unknown_header_key": Code("warning", "The header has a member the format does not know."),
     "unknown_type": Code("advisory", "An event type the format does not know, marked ignorable."),
@@ -94,6 +118,18 @@ CODES: dict[str, Code] = {
     "unreadable_folder": Code("error", "A folder can't be listed, or vanished while it was; logs in it are missing."),
     "unsupported_legacy": Code("error", "An event shape so old that every harness refuses it."),
     "version_mismatch": Code("error", "The file name and the header state different versions; no line was read."),
+}
+
+
+# Code -> the statement of spec section 11 (docs/invariants.md) that such a finding tells to be broken. A `bad_record`
+# may break any that one line can break, such as INV-28; its detail says how.
+INVARIANTS: dict[str, str] = {code: code for code in CODES if code.startswith("INV-")} | {
+    "branch": "INV-02",
+    "clock_went_back": "INV-47",
+    "no_header": "INV-01",
+    "seq_gap": "INV-02",
+    "unknown_header_key": "INV-01",
+    "version_mismatch": "INV-01",
 }
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from turnlake.events.values import Object, is_count, is_int, is_text
 from turnlake.events.vocabulary import NEWEST_VERSION
+from turnlake.logs.layout import decode_session_id, is_project_folder
 
 KEYS = frozenset(
     "type version id createdAt cwd parentSession seedLength isSeeded origin delegationDepth agentPreset".split()
@@ -78,6 +80,16 @@ def read_header(value: Object) -> Header:
         faults=tuple(faults),
         notes=tuple(f"unknown key {key!r}" for key in unknown),
     )
+
+
+def misplaced(header: Header, session_folder: str | None, project_folder: str | None) -> Iterator[str]:
+    """How a sound header contradicts the folders its log lies in (spec 1.4.6); None is a folder that says nothing."""
+    if header.refusal is not None or header.id is None:
+        return
+    if session_folder is not None and decode_session_id(session_folder) != header.id:
+        yield f"the header's session is {header.id!r}, its folder {session_folder!r}"
+    if project_folder is not None and not is_project_folder(project_folder, header.cwd):
+        yield f"the header's working directory is {header.cwd!r}, its project folder {project_folder!r}"
 
 
 def _when(test: Any, value: Any) -> Any:

@@ -18,6 +18,8 @@ RENAMED = {
 MAY_BE_OLD = frozenset(
     (*RENAMED, "user/message", "assistant/message", "tool/result", "turn/start", "turn/end", "llm/retry")
 )
+# Start of the ids given to retries that have none: each has its own, so they say nothing of what belongs together.
+RETRY_ID = "legacy-retry:"
 UNSUPPORTED = frozenset(("request/header-delta", "mode/set"))
 
 _MODEL_MESSAGE_KEYS = ("content", "provenance")
@@ -55,7 +57,7 @@ class Legacy:
         if kind == "turn/end":
             return _turn_end(data)
         if kind == "llm/retry" and "retryId" not in data:
-            return {"retryId": f"legacy-retry:{self._session_id}:{event['seq']}", **data}
+            return {"retryId": f"{RETRY_ID}{self._session_id}:{event['seq']}", **data}
         if kind.startswith("compaction/") and "compactionId" not in data:
             return {"compactionId": self._compaction(kind, event["seq"]), **data}
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,8 +17,9 @@ from turnlake.events.verdict import Verdict
 from turnlake.events.vocabulary import NEWEST_VERSION
 from turnlake.findings import Finding
 from turnlake.logs.container import container_of, open_log
-from turnlake.logs.discover import LogFile, find_logs
+from turnlake.logs.discover import find_logs
 from turnlake.logs.lines import MAX_LINE, Block, Line, LineReader, Mark, Overlong
+from turnlake.logs.logfile import LogFile
 from turnlake.logs.source import parse_source
 
 if TYPE_CHECKING:
@@ -39,10 +40,12 @@ class LogPass:
         self.provisional_from: int | None = None
         self.end_findings = 0
 
-    def replay(self, lines: Iterable[Line]) -> None:
-        """Bring the state up to where reading starts, by the lines before that."""
+    def replay(self, lines: Iterable[Line], see: Callable[[Record], None]) -> None:
+        """Bring the state up to where reading starts, by the lines before that; `see` is told of their records."""
         for line in lines:
-            self.scan.feed(*line)
+            record = self.scan.feed(*line)
+            if record is not None:
+                see(record)
         self.scan.findings.clear()
 
     def records(self) -> Iterator[Record]:
@@ -56,10 +59,15 @@ class LogPass:
         Afterwards `provisional_from` is the number of the first provisional line, None without one, and
         `end_findings` how many of the findings left are about the log's end.
         """
+        for block in self.blocks():
+            yield self._feed(block)
+
+    def blocks(self) -> Iterator[Block]:
+        """The lines of the log, for whoever feeds them to the scan; else as `record_blocks`."""
         for block in self.lines.blocks():
             if block.is_provisional and self.provisional_from is None:
                 self.provisional_from = block.number
-            yield self._feed(block)
+            yield block
             if self.scan.is_stopped:
                 break
         before = len(self.scan.findings)
@@ -82,7 +90,15 @@ class LogPass:
 def new_scan(log: LogFile) -> Scan:
     """The state of a log before its first line."""
     stem = Path(log.folder).name if log.is_canonical and log.folder else Path(log.file_name).stem
-    return Scan(LogName(log.generation, stem or "session"))
+    return Scan(LogName(log.generation, stem or "session", *_folders(log)))
+
+
+def _folders(log: LogFile) -> tuple[str | None, str | None]:
+    """The session and the project folder; None where the log is in no such place, or its source is not above it."""
+    if not log.is_canonical or log.entry is not None:
+        return None, None
+    *_, project, session = None, None, *filter(None, log.folder.split("/"))
+    return session, project
 
 
 @dataclass(frozen=True)
@@ -153,7 +169,7 @@ def read_log(path: str | Path, *, max_line: int = MAX_LINE) -> Log:
     if len(logs) != 1:
         raise SourceError(f"{path}: holds {len(logs)} logs; name one log file")
     try:
-        with open_log(logs[0]) as file:
+        with open_log(logs[0], max_line) as file:
             reading = LogPass(logs[0], file, container_of(logs[0]), max_line)
             records = tuple(reading.records())
     except OSError as error:

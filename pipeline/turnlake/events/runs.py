@@ -154,7 +154,7 @@ def _run(row_type: str, time0: object, data: Object, raw: bytes) -> Run:
         raise BadRecord("run with a bad call id")
     time_ms = int(time0)
     try:
-        has_text = "".join(texts) != ""
+        "".join(texts)
         total = sum(dt)
         is_rising = not dt or min(dt) >= 0
         is_plain = is_rising and type(total) is int and max(total, time_ms + total) <= MAX_SAFE
@@ -172,7 +172,7 @@ def _run(row_type: str, time0: object, data: Object, raw: bytes) -> Run:
         texts=texts,
         call_id=data["id"] if is_call else None,
         tool_name=name,
-        first_token_ms=time_ms if name else _first_token(time_ms, dt, texts) if has_text else None,
+        first_token_ms=time_ms if name else first_token(time_ms, dt, texts),
         is_rising=is_rising,
     )
 
@@ -187,7 +187,29 @@ def _checked_steps(time_ms: int, dt: list[Any]) -> list[int]:
     return steps
 
 
-def _first_token(time_ms: int, dt: list[int], texts: list[str]) -> int:
+def first_token(time_ms: int, dt: list[int], texts: list[str]) -> int | None:
+    """The time of the first text that is not empty, Unix ms; None where all are."""
     if texts[0]:
         return time_ms
-    return next(time for time, text in zip(accumulate(dt, initial=time_ms), texts, strict=True) if text)
+    return next((time for time, text in zip(accumulate(dt, initial=time_ms), texts, strict=True) if text), None)
+
+
+def plain_total(dt: Any, texts: Any, raw: bytes) -> int | None:
+    """The sum of dt in ms, where the lists of a run are as the harness writes them; None where they are not.
+
+    So they are with one step less than texts, strings only, and steps that are integers and not negative. raw is
+    their line.
+    """
+    if type(texts) is not list or type(dt) is not list or not texts or len(dt) != len(texts) - 1:
+        return None
+    try:
+        "".join(texts)
+        total = sum(dt)
+        if type(total) is not int or (dt and min(dt) < 0):
+            return None
+    except TypeError:
+        return None
+    # Python adds true as 1, so only where the line has the word can one hide.
+    if (b"true" in raw or b"false" in raw) and bool in map(type, dt):
+        return None
+    return total

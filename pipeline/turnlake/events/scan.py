@@ -14,7 +14,7 @@ import orjson
 from turnlake.events import tutorial
 from turnlake.events.clock import Clock
 from turnlake.events.envelope import KEYS, is_replace
-from turnlake.events.header import Header, is_header, read_header
+from turnlake.events.header import Header, is_header, misplaced, read_header
 from turnlake.events.legacy import MAY_BE_OLD, Legacy
 from turnlake.events.record import Record
 from turnlake.events.runs import PACKED_TYPES, Run, packed_run, single_run, stream_runs
@@ -37,13 +37,25 @@ from turnlake.logs.lines import Overlong
 
 _WITH_STREAM = frozenset(("assistant/message", "assistant/attempt"))
 _CHUNK_KEYS = {"turn", "step", "chunk"}
+# The members of events in the order in which the harness writes them, and whether they are those of a surface event.
+_PLAIN_MEMBERS = {
+    ("type", "seq", "time", "data"): False,
+    ("type", "seq", "time", "data", "surfaceOp"): True,
+    ("type", "seq", "time", "data", "sourceEventSeqs", "surfaceOp"): True,
+}
+WENT_BACK = "the time is less than that of the event before"
 
 
 class LogName(NamedTuple):
-    """What a log's place says: its generation, None where the name is not canonical, and a stand-in id."""
+    """What a log's place says: its generation, None where the name is not canonical, and a stand-in id.
+
+    `session_folder` and `project_folder` are the folders it lies in, None where they say nothing about it.
+    """
 
     generation: int | None
     stem: str
+    session_folder: str | None = None
+    project_folder: str | None = None
 
 
 class Scan:
@@ -72,24 +84,31 @@ class Scan:
         """What was found so far; whoever takes them may clear the list."""
         return self._judge.findings
 
+    @property
+    def seed_length(self) -> int | None:
+        """The header's seedLength; None before the header, and where it states none."""
+        return self.header.seed_length if self.header is not None else None
+
     def _begin(self, version: int) -> None:
         session = (self.header and self.header.id) or self.name.stem
         self._version = version
         self._legacy = Legacy(session)
         self._tutorial = tutorial.Tutorial(session)
 
-    def feed(self, line: int, offset: int, raw: bytes | Overlong, is_provisional: bool) -> Record | None:
-        """The record in the next line; None for the header and where a finding says what is wrong."""
+    def feed(
+        self, line: int, offset: int, raw: bytes | Overlong, is_provisional: bool, value: Any = None
+    ) -> Record | None:
+        """The record in the next line; None for the header and where a finding says what is wrong.
+
+        value is what orjson made of the line, where it was asked already.
+        """
         judge = self._judge
         judge.line, judge.offset, judge.raw = line, offset, raw
         judge.records += 1
         self._is_provisional, self._is_odd = is_provisional, False
-        value: Any = None
         try:
-            try:
-                value = orjson.loads(raw)  # type: ignore[arg-type] # an overlong line is refused as well
-            except orjson.JSONDecodeError:
-                value = self._parse_oddly(raw)
+            if value is None:
+                value = self._parsed(raw)
             if line == 1 and self._take_header(value):
                 judge.records = 0
                 return None
@@ -98,6 +117,37 @@ class Scan:
             self._bad(str(error), value)
             return None
 
+    def stand(self) -> tuple[int, int, int | None, int | None] | None:
+        """The next seq, the time of the event before, the open turn and step; None where no plain chunks may come.
+
+        They may in the session's own part of an accepted log of v0 or v1, behind an event.
+        """
+        judge, before = self._judge, self.clock.before
+        if judge.issue is not None or self.header is None or self._version >= 2 or self.is_stopped:
+            return None
+        if self._next_seq < self._cut or before > MAX_SAFE:
+            return None
+        return self._next_seq, before, *judge.invariants.open_step
+
+    def note_plain_chunks(
+        self, records: int, next_seq: int, time: int, run_type: str, chunk: Object | None, *place: Any
+    ) -> None:
+        """Go on behind some records that are chunks of the open step, as `stand` would have them.
+
+        `time` and `run_type` are those of the last one, `place` its line, offset and bytes, and `chunk` itself where it
+        stands alone and tells of usage or finish, as none before it does.
+        """
+        judge, first = self._judge, self._next_seq
+        judge.line, judge.offset, judge.raw = place
+        judge.records += records
+        run = Run(run_type, time, time, chunk=chunk)
+        run.turn, run.step = judge.invariants.open_step
+        self._events += next_seq - first
+        self._next_seq = judge.accepted = next_seq
+        if (breach := judge.invariants.note_chunks(first, run, next_seq - first)) is not None:
+            judge.note_breach(breach, next_seq - 1, "assistant/chunk")
+        self.clock.before = time
+
     def _record(self, value: Any) -> Record:
         kind = value.get("type") if type(value) is dict else None
         if type(kind) is not str or not kind:
@@ -105,6 +155,8 @@ class Scan:
         if kind in PACKED_TYPES:
             return self._packed(value)
         check_depth(self._judge.raw, value)  # type: ignore[arg-type] # an overlong line did not come this far
+        if (record := self._plain_event(value, kind)) is not None:
+            return record
         if kind == "assistant/chunk" and self._version < 2 and (record := self._chunk(value)) is not None:
             return record
         if kind == "turn/end" and self._judge.issue is not None:
@@ -121,6 +173,7 @@ class Scan:
             self.is_no_log = self.name.generation is None
             self._first_is_no_header("no complete line")
         self._check_lineage()
+        judge.finish()
         verdict, (reason, line) = "clean", (None, None)
         if judge.issue is not None:
             verdict, (reason, line) = "removable_tail", judge.issue
@@ -167,11 +220,13 @@ class Scan:
             detail = f"the header says version {header.version}, the file name {generation}"
             self._judge.refuse("version_mismatch", "version_mismatch", detail)
             self.is_stopped = True
+        for detail in misplaced(header, self.name.session_folder, self.name.project_folder):
+            self._judge.find("path_mismatch", detail)
         self.is_stopped = self.is_stopped or not header.is_readable
         if not self.is_stopped:
             version = header.version if header.version is not None else min(generation or 0, NEWEST_VERSION)
             self._begin(version)
-            self._judge.begin(version)
+            self._judge.begin(version, header)
             self._cut = (header.seed_length or 0) if version < 2 else 0
         return True
 
@@ -219,11 +274,11 @@ class Scan:
         count = 1 if run.texts is None else len(run.texts)
         self._place(seq, count, "assistant/chunk")
         if judge.issue is None and (breach := judge.invariants.note_chunks(seq, run, count)) is not None:
-            judge.find(breach.id, breach.detail, breach.severity, seq)
+            judge.note_breach(breach, seq, "assistant/chunk")
         if run.time_ms >= clock.before and run.is_rising and seq >= self._cut:
             clock.before = run.last_time_ms
         elif seq >= self._cut and (went_back := clock.see_run(run)):
-            judge.find("clock_went_back", f"{went_back} times", seq=seq)
+            judge.count("clock_went_back", WENT_BACK, None, seq, went_back)
         return Record(
             judge.line,
             judge.offset,
@@ -258,7 +313,7 @@ class Scan:
             self._notice_cut(event, seq)
         time = self._see_time(event, seq)
         has_odd_members = not KEYS.issuperset(written) or time is None
-        if self.header is not None and tutorial.has_trait(event, has_odd_members, judge.raw):
+        if self.header is not None and tutorial.has_trait(event, has_odd_members):
             self._has_trait = True
             event, normalised_from = self._tutorial.normalise(event, seq, time), "tutorial"
         return Record(
@@ -279,13 +334,58 @@ class Scan:
             normalised_from,
         )
 
+    def _plain_event(self, value: Object, kind: str) -> Record | None:
+        """An event that is just as the harness writes it and follows as it should; None for any other.
+
+        Nearly all are. `_event` would come to the same, by more steps.
+        """
+        judge, members = self._judge, _PLAIN_MEMBERS.get(tuple(value))
+        if members is None or judge.plain_types.get(kind) is not members or judge.issue is not None or self._is_odd:
+            return None
+        seq, time, data = value["seq"], value["time"], value["data"]
+        if not type(seq) is type(time) is int or type(data) is not dict or not self._cut <= seq == self._next_seq:
+            return None
+        if not self.clock.before <= time <= MAX_SAFE or (members and value["surfaceOp"] != "append"):
+            return None
+        if self._version < 2 and kind in MAY_BE_OLD and self._legacy.normalise(value) is not None:
+            return None
+        sources = self._plain_sources(value, seq) if len(value) == 6 else None
+        if (sources is None and len(value) == 6) or tutorial.has_trait(value, False):
+            return None
+        self._next_seq = judge.accepted = seq + 1
+        self._events += 1
+        judge.judge_among_others(value, sources)
+        self.clock.before = time
+        return Record(
+            judge.line,
+            judge.offset,
+            judge.raw,  # type: ignore[arg-type] # an overlong line gives no record
+            self._is_provisional,
+            judge.branch,
+            seq,
+            time,
+            value,
+            None,
+            False,
+            False,
+            sources,
+        )
+
+    def _plain_sources(self, value: Object, seq: int) -> Ranges | None:
+        """sourceEventSeqs that are one run of earlier events; None where they are anything else."""
+        try:
+            sources = decode_sources(value["sourceEventSeqs"], self._events + 1)
+        except BadRecord:
+            return None
+        return sources if len(sources) == 2 and sources[1] < seq else None
+
     def _see_time(self, event: Object, seq: int) -> int | None:
         """The event's time, Unix ms; the clock sees it where the event is the session's own."""
         time = event.get("time")
         if not is_int(time):
             return None
         if seq >= self._cut and self.clock.see(int(time)):
-            self._judge.find("clock_went_back", "once", seq=seq)
+            self._judge.count("clock_went_back", WENT_BACK, None, seq)
         return int(time)
 
     def _has_odd_replace(self, event: Object) -> bool:
@@ -318,7 +418,7 @@ class Scan:
 
     def _without_header(self, value: Object) -> Object:
         """An event of a log without header, its tutorial traits normalised."""
-        has_trait = tutorial.has_trait(value, not KEYS.issuperset(value), self._judge.raw)
+        has_trait = tutorial.has_trait(value, not KEYS.issuperset(value))
         self._has_trait = self._has_trait or has_trait
         if self.name.generation is not None and not has_trait:
             return value
@@ -354,6 +454,7 @@ class Scan:
             return
         # Behind a bad record too: what is read for counting has to know whose it is.
         self._cut, self.clock = seq, Clock()
+        self._judge.inherit_until(seq)
         self._has_marker = self._has_marker or self._judge.issue is None
 
     def _bad(self, detail: str, value: Any) -> None:
@@ -367,10 +468,16 @@ class Scan:
         if self.header is not None:
             judge.bad_line(value.get("type") if isinstance(value, dict) else None)
 
+    def _parsed(self, raw: bytes | Overlong) -> Any:
+        try:
+            return orjson.loads(raw)  # type: ignore[arg-type] # an overlong line is refused as well
+        except orjson.JSONDecodeError:
+            return self._parse_oddly(raw)
+
     def _parse_oddly(self, raw: bytes | Overlong) -> Any:
         """A line that orjson refuses, as JavaScript would read it. Raises BadRecord."""
         if isinstance(raw, Overlong):
-            raise BadRecord(f"{raw.length} bytes, longer than the longest line allowed")
+            raise BadRecord(f"{raw.length} bytes, {raw.why}")
         value = parse_leniently(raw)
         code = "lone_surrogate"
         try:

@@ -17,6 +17,8 @@ class Slots:
         self._key: tuple[Any, Any] | None = None
         self._slots: list[Ranges] = []
         self._is_closed = True
+        # Whether the log had any chunk so far.
+        self.has_any = False
 
     def clear(self) -> None:
         """Forget all; a step begins or ends."""
@@ -32,6 +34,7 @@ class Slots:
         if self._is_closed or self._key != key:
             self._slots.append([])
             self._key = key
+            self.has_any = True
         ranges = self._slots[-1]
         if ranges and ranges[-1] == seq - 1:
             ranges[-1] = seq + count - 1

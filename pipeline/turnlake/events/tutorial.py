@@ -10,11 +10,12 @@ from turnlake.events.values import Object, is_int
 
 _HOISTED = ("turn", "step", "callId", "name", "reason", "message", "error", "usage", "arguments", "chunk")
 _SURFACE = ("user/message", "assistant/message", "tool/result")
+_FOREIGN = ("tool_use", "tool_result")
 _SOURCE_KINDS = {"user/message": "user", "assistant/message": "model", "tool/result": "tool"}
 
 
-def has_trait(event: Object, has_odd_members: bool, raw: object) -> bool:
-    """True where an event shows what only the tutorials write (spec 13, the table). raw is its line."""
+def has_trait(event: Object, has_odd_members: bool) -> bool:
+    """True where an event shows what only the tutorials write (spec 13, the table)."""
     if has_odd_members and any(key in event for key in _HOISTED):
         return True
     kind, data = event["type"], event.get("data")
@@ -29,12 +30,14 @@ def has_trait(event: Object, has_odd_members: bool, raw: object) -> bool:
         return True
     if kind == "tool/result" and "toolName" in message:
         return True
-    return isinstance(raw, bytes) and (b'"tool_use"' in raw or b'"tool_result"' in raw) and _has_foreign_block(message)
+    return _has_foreign_block(message)
 
 
 def _has_foreign_block(message: Object) -> bool:
     content = message.get("content")
-    return isinstance(content, list) and any(_block_type(block) in ("tool_use", "tool_result") for block in content)
+    if not isinstance(content, list):
+        return False
+    return any(_block_type(block) in _FOREIGN for block in content)
 
 
 def _block_type(block: Any) -> Any:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from typing import Any, NoReturn, TypeGuard
+
+import orjson
 
 # The largest integer that JavaScript holds exactly.
 MAX_SAFE = 2**53 - 1
 # No writer nests more than a dozen levels; what walks values recursively relies on a bound.
 MAX_DEPTH = 200
+# Names of which many are remembered; the harness writes UUIDs.
+MAX_NAME = 100
 
 Object = dict[str, Any]
 
@@ -70,8 +75,13 @@ def _finite(text: str) -> float:
 
 def check_depth(data: bytes, value: Any) -> None:
     """Raises BadRecord where value, which was read from data, nests deeper than MAX_DEPTH."""
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_deep(value):
+    if may_be_deep(data) and _is_deep(value):
         raise BadRecord("nested too deeply")
+
+
+def may_be_deep(data: bytes) -> bool:
+    """False where JSON text nests no deeper than MAX_DEPTH for sure."""
+    return len(data) > 2 * MAX_DEPTH and data.count(b"[") + data.count(b"{") > MAX_DEPTH
 
 
 def _is_deep(value: Any) -> bool:
@@ -87,10 +97,25 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
+def digest_of(value: Any) -> bytes:
+    """16 bytes that two JSON values have in common where they are equal."""
+    try:
+        text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:
+        text = json.dumps(value, sort_keys=True).encode()
+    return hashlib.blake2b(text, digest_size=16).digest()
+
+
+def name_of(value: object) -> str:
+    """A log's id or number as a key to find it again by: of bounded length, whatever the log has there."""
+    text = str(value)
+    return text if len(text) <= MAX_NAME else f"{text[:MAX_NAME]}#{digest_of(text).hex()}"
+
+
 def scrubbed(value: Any) -> Any:
-    """The value with U+FFFD for every lone surrogate in its strings and keys."""
+    """The value with U+FFFD for every lone surrogate in its strings and keys; tuples as lists."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
         return {scrubbed(key): scrubbed(item) for key, item in value.items()}
-    return [scrubbed(item) for item in value] if isinstance(value, list) else value
+    return [scrubbed(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from turnlake.events import envelope
+from turnlake.events.breach import Breach
+from turnlake.events.header import Header
 from turnlake.events.invariants import Invariants
 from turnlake.events.legacy import UNSUPPORTED
 from turnlake.events.sources import Ranges
+from turnlake.events.sums import Sums
 from turnlake.events.values import Object, is_int
 from turnlake.events.vocabulary import KNOWN_TYPES, SURFACE_TYPES
 from turnlake.findings import Finding, Severity, excerpt, shown
@@ -21,8 +24,10 @@ _CHECKED_PAYLOADS = {
     3: frozenset(("assistant/message", "assistant/attempt", "request/header")),
     4: frozenset(("assistant/attempt", "request/header", *SURFACE_TYPES[4])),
 }
-# What a log without header can't break (spec 13): rules about members that its dialect lacks.
-_NOT_IN_TUTORIALS = frozenset(f"INV-{number:02}" for number in (1, 2, 3, 4, 5, 7, 17, 20, *range(22, 29)))
+# Types that mean more to a log than what stands in `Invariants`.
+_JUDGED_BY_ITSELF = frozenset((*UNSUPPORTED, "assistant/chunk", "assistant/attempt", "session/end-seed"))
+# What a log without header can't break (spec 13): rules about members and events that its dialect lacks.
+_NOT_IN_TUTORIALS = frozenset(f"INV-{number:02}" for number in (1, 2, 3, 4, 5, 7, 17, 20, *range(22, 29), 30))
 
 
 @dataclass(frozen=True)
@@ -62,13 +67,19 @@ class Judge:
         self.raw: bytes | Overlong = b""
         self.begin(None)
 
-    def begin(self, version: int | None) -> None:
+    def begin(self, version: int | None, header: Header | None = None) -> None:
         """The header is read: judge what follows by that version."""
         self.version = version
+        self.sums = Sums()
+        # The events before are copied from the parent.
+        self.cut = (header.seed_length or 0) if header and (version or 0) < 2 else 0
         self._known = KNOWN_TYPES[version or 0]
         self._surface = SURFACE_TYPES[version or 0]
         self._checked = _CHECKED_PAYLOADS[version or 0]
-        self.invariants = Invariants(version or 0)
+        plain = self._known - self._checked - _JUDGED_BY_ITSELF if version is not None else ()
+        # The types of which only the envelope is looked at, and whether each is a surface type.
+        self.plain_types = {kind: kind in self._surface for kind in plain}
+        self.invariants = Invariants(version or 0, header.id if header else None, self.cut)
 
     def find(self, code: str, detail: str, severity: Severity | None = None, seq: int | None = None) -> None:
         """A finding at the line being read."""
@@ -150,7 +161,7 @@ class Judge:
             if kind in self._checked or not self._is_plain(event, kind, sources):
                 self.judge_alone(event, sources)
         if self.issue is None:
-            self._note_breaches(event, sources)
+            self.judge_among_others(event, sources)
 
     def _is_plain(self, event: Object, kind: str, sources: Ranges | None) -> bool:
         """True for what needs no closer look at its envelope: nearly every event."""
@@ -197,14 +208,44 @@ class Judge:
             self.has_unknown_required_type = True
             self.refuse("unknown_type", "INV-04", f"unknown type {name} is not ignorable", event["seq"])
 
-    def _note_breaches(self, event: Object, sources: Ranges | None) -> None:
+    def judge_among_others(self, event: Object, sources: Ranges | None) -> None:
+        """What an event breaks by where it stands."""
         for breach in self.invariants.check(event, sources):
-            if self.version is None and breach.id in _NOT_IN_TUTORIALS:
+            self.note_breach(breach, event["seq"], event["type"])
+
+    def note_breach(self, breach: Breach, seq: int, kind: str) -> None:
+        """What the event accepted last breaks."""
+        if self.version is None and breach.id in _NOT_IN_TUTORIALS:
+            return
+        if breach.is_summed:
+            self.count(breach.id, breach.detail, breach.severity, seq)
+        elif breach.severity != "error" or self.version is None:
+            severity: Severity = "advisory" if breach.severity == "advisory" else "warning"
+            self.find(breach.id, breach.detail, severity, seq)
+        elif breach.id == "INV-23":
+            self.take_back(breach.reason, breach.detail, kind, breach.id)
+        else:
+            self.refuse(breach.reason, breach.id, breach.detail, seq)
+
+    def count(self, code: str, detail: str, severity: Severity | None, seq: int, times: int = 1) -> None:
+        """What a log may hold any number of times; told at its end, with how often among the session's own events."""
+        if seq >= self.cut:
+            # No excerpt: what stored lines are read again as may be spelt differently.
+            self.sums.add(Finding(code, detail, self.line, self.offset, self.branch, seq, None, severity), times)
+
+    def inherit_until(self, seq: int) -> None:
+        """The events before seq turn out to be the parent's."""
+        self.cut = seq
+        self.sums.clear()
+
+    def finish(self) -> None:
+        """The log is read to its end: what was counted, and what it leaves open."""
+        self.findings += self.sums.findings()
+        last_line = self.line if self.issue is None else self.issue[1] - 1
+        for breach in self.invariants.finish():
+            if breach.id == "INV-46" and self.issue is not None and self.refusal is not None:
+                # Nothing was accepted, and what was read behind the first bad record may have closed the turn.
                 continue
-            if breach.severity != "error" or self.version is None:
-                severity: Severity = "advisory" if breach.severity == "advisory" else "warning"
-                self.find(breach.id, breach.detail, severity, event["seq"])
-            elif breach.id == "INV-23":
-                self.take_back(breach.reason, breach.detail, event["type"], breach.id)
-            else:
-                self.refuse(breach.reason, breach.id, breach.detail, event["seq"])
+            if self.version is not None or breach.id not in _NOT_IN_TUTORIALS:
+                place = (last_line, None, None, self.accepted - 1)
+                self.findings.append(Finding(breach.id, breach.detail, *place, None, breach.severity))

@@ -15,6 +15,7 @@ from typing import IO, BinaryIO, NamedTuple
 
 from turnlake.findings import Finding
 from turnlake.logs.layout import generation_of
+from turnlake.logs.remote import StoreError
 
 ABSURD_RATIO = 1000
 ABSURD_BYTES = 2**30
@@ -42,11 +43,18 @@ class Listing(NamedTuple):
 
 
 def list_entries(file: BinaryIO) -> Listing:
-    """The logs of an export ZIP in order of name; nothing is decompressed. What can't be read is a finding."""
+    """The logs of an export ZIP in order of name; nothing is decompressed. What can't be read is a finding.
+
+    StoreError where an object store fails meanwhile, which says nothing about the archive.
+    """
     try:
         with zipfile.ZipFile(file) as archive:
             infos = archive.infolist()
     except (*_DAMAGE, OSError) as error:
+        # zipfile takes a failure to read for damage.
+        for cause in (error, error.__context__):
+            if isinstance(cause, StoreError):
+                raise cause from error
         return Listing((), ((None, Finding("archive_unreadable", f"not a readable ZIP: {error}")),))
     logs: dict[str, zipfile.ZipInfo] = {}
     findings: list[tuple[str | None, Finding]] = []

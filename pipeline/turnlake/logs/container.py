@@ -11,35 +11,65 @@ import tempfile
 from typing import TYPE_CHECKING, BinaryIO, Literal, cast
 
 from turnlake.logs.archive import open_entry
+from turnlake.logs.lines import MAX_LINE
+from turnlake.logs.remote import ObjectReader, Place, StoreError, Unreached, is_url, open_object
 
 if TYPE_CHECKING:
-    from turnlake.logs.discover import LogFile
+    from turnlake.logs.logfile import LogFile
+    from turnlake.logs.remote import Access
 
-Container = Literal["raw", "zstd"]
+Container = Literal["raw", "zstd", "sqlite"]
 
 BUFFER_BYTES = 2**20
 SPOOLED_BYTES = 64 * 2**20
 _ZSTD_SUFFIXES = (".zstd", ".zst")
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+SQLITE_MAGIC = b"SQLite format 3\x00"
 
 # Without O_NONBLOCK the open itself would wait for the writer of a fifo put in the file's place. O_BINARY is Windows'.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
-def open_log(log: LogFile) -> BinaryIO:
+def open_log(log: LogFile, max_line: int = MAX_LINE) -> BinaryIO:
     """The bytes of a log as stored, buffered; of a log in an archive its entry's content, forward only.
 
-    OSError where the file is gone, unreadable or no regular file any more, or the archive entry is damaged.
+    Of a session in an SQLite store the lines made of its rows, forward only; no row is decompressed beyond max_line.
+    OSError where the file is gone, unreadable or no regular file any more, or the archive entry is damaged; Unreached
+    where an object store does not give it.
     """
-    file = open_regular(log.os_path)
+    if log.is_in_store:
+        from turnlake.logs.store import open_session
+
+        return open_session(log.os_path, log.entry or "", log.mtime_ns, max_line)
+    file = open_at(log.os_path, log.access)
+    if log.entry is not None and isinstance(file, ObjectReader):
+        file = _fetched(file)
     if log.entry is None:
         return file
     entry = open_entry(file, log.entry)
     return _seekable(entry) if log.entry.endswith(_ZSTD_SUFFIXES) else entry
 
 
+def open_at(os_path: str, access: Access = ()) -> BinaryIO:
+    """The file at a path, or the object at a URL. OSError as `open_log`."""
+    return open_object(Place(os_path, access)) if is_url(os_path) else open_regular(os_path)
+
+
+def read_beside(file: BinaryIO, count: int, offset: int) -> bytes:
+    """So many bytes of an open file from there, not through its buffer, which would be filled far beyond them."""
+    return file.read_at(count, offset) if isinstance(file, ObjectReader) else os.pread(file.fileno(), count, offset)
+
+
+def _fetched(archive: ObjectReader) -> BinaryIO:
+    """A copy of an archive: zipfile would ask for it in small pieces, and a failure among them look like damage."""
+    try:
+        return _seekable(archive)
+    except StoreError as error:
+        raise Unreached(str(error.strerror)) from error
+
+
 def _seekable(entry: BinaryIO) -> BinaryIO:
-    """The content of an entry where one can go back, as frames are walked twice; no harness writes such entries."""
+    """A copy of what comes forward only, or dearly, where one can go back."""
     copy = tempfile.SpooledTemporaryFile(max_size=SPOOLED_BYTES)  # noqa: SIM115 - the caller closes it
     with entry:
         shutil.copyfileobj(entry, copy)
@@ -52,6 +82,8 @@ def container_of(log: LogFile) -> Container:
 
     OSError where those bytes can't be read.
     """
+    if log.is_in_store:
+        return "sqlite"
     name = log.entry or log.os_path
     if name.endswith(_ZSTD_SUFFIXES):
         return "zstd"

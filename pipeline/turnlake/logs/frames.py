@@ -30,13 +30,17 @@ class FrameError(Exception):
 
 
 class Piece(NamedTuple):
-    """Decompressed bytes of one frame, at most 1 MiB; the last piece is empty, and `ends_frame` if that is whole."""
+    """Decompressed bytes of one frame, at most 1 MiB; the last one of a whole frame has `ends_frame`.
+
+    `end` is how far the file is read by then: at the frame's end, where the piece ends that.
+    """
 
     data: bytes
     frame: int
     frame_offset: int
     ends_frame: bool
     is_torn: bool
+    end: int
 
 
 class _Torn(Exception):
@@ -52,6 +56,7 @@ def read_pieces(file: BinaryIO, offset: int = 0, decoded: int = 0) -> Iterator[P
     zstd frame, fails its checksum or does not decompress; what came before has been yielded by then.
     """
     frame = int(offset > 0)
+    decompressor = zstandard.ZstdDecompressor()
     file.seek(offset)
     while True:
         try:
@@ -61,33 +66,57 @@ def read_pieces(file: BinaryIO, offset: int = 0, decoded: int = 0) -> Iterator[P
         if size == 0:
             return
         file.seek(offset)
-        for data in _decompress(file, offset, size):
+        for data, is_last in _decompress(decompressor, file, offset, size):
             decoded += len(data)
-            if decoded > BOMB_FLOOR + BOMB_RATIO * file.tell():
-                raise FrameError(offset, f"{decoded} bytes out of {file.tell()}", is_bomb=True)
-            yield Piece(data, frame, offset, False, size is None)
-        if size is not None:
-            file.seek(offset + size)
-        yield Piece(b"", frame, offset, size is not None, size is None)
+            end = file.tell()
+            if decoded > BOMB_FLOOR + BOMB_RATIO * end:
+                raise FrameError(offset, f"{decoded} bytes out of {end}", is_bomb=True)
+            yield Piece(data, frame, offset, is_last and size is not None, size is None, end)
         if size is None:
             return
         offset += size
+        file.seek(offset)
         frame += 1
 
 
-def _decompress(file: BinaryIO, offset: int, size: int | None) -> Iterator[bytes]:
-    """The content of the frame of that size at offset, where file stands; size is None for a torn one."""
+def _decompress(
+    decompressor: zstandard.ZstdDecompressor, file: BinaryIO, offset: int, size: int | None
+) -> Iterator[tuple[bytes, bool]]:
+    """The content of the frame of that size at offset, where file stands, and whether each piece is the last one.
+
+    size is None for a torn frame.
+    """
     source: Any = file
-    if size is not None:
-        source = file.read(size) if size <= PIECE_BYTES else _Window(file, size)
-    reader = zstandard.ZstdDecompressor().stream_reader(source, closefd=False)
+    if size is not None and size <= PIECE_BYTES:
+        packed = file.read(size)
+        data = _at_once(decompressor, packed)
+        if data is not None:
+            yield data, True
+            return
+        source = packed
+    elif size is not None:
+        source = _Window(file, size)
+    reader = decompressor.stream_reader(source, closefd=False)
     try:
         while data := reader.read(PIECE_BYTES):
-            yield data
+            yield data, False
     except zstandard.ZstdError as error:
         if size is not None:
             raise FrameError(offset, str(error)) from error
         # Damage in a frame that is cut off is no more than a shorter tail.
+    if size is not None:
+        file.seek(offset + size)
+    yield b"", True
+
+
+def _at_once(decompressor: zstandard.ZstdDecompressor, packed: bytes) -> bytes | None:
+    """The content of a whole frame that says it is small, as nearly all do; None for any other, and a damaged one."""
+    try:
+        if 0 < zstandard.frame_content_size(packed) <= PIECE_BYTES:
+            return decompressor.decompress(packed)
+    except zstandard.ZstdError:
+        pass  # read piece by piece it gives what stands before the damage
+    return None
 
 
 class _Window:

@@ -9,7 +9,7 @@ from typing import Literal
 
 # What a file name in a walked folder stands for. "lookalike" is almost canonical, so the harness never wrote it as
 # such; "stray" names a log in no form we read.
-Role = Literal["canonical", "loose", "lookalike", "stray", "export", "archive", "deleted"]
+Role = Literal["canonical", "loose", "lookalike", "stray", "export", "archive", "store", "deleted"]
 
 DELETED_MARKER = "session.deleted"
 PROJECT_KEY_UNITS = 251
@@ -17,10 +17,11 @@ PROJECT_KEY_UNITS = 251
 _CANONICAL = re.compile(r"session(?:\.v([1-9][0-9]*))?\.jsonl(?:\.zstd)?")
 _LOOKALIKE = re.compile(r"session(?:\.v[0-9]+)?\.jsonl(?:\.zstd)?", re.IGNORECASE | re.ASCII)
 _EXPORT = re.compile(r"dsh-session-.*\.zip", re.DOTALL)
+_STORE_SUFFIXES = (".sqlite", ".sqlite3", ".db")
 _UNSAFE_UNIT = re.compile(r"[^A-Za-z0-9._-]")
 _ENCODED_UNIT = re.compile(r"~([0-9A-F]{4})")
-# Names whose shown form could meet another's: not valid UTF-8, like an archive's entries, or like a shown form.
-_AMBIGUOUS = re.compile(r"[\udc80-\udcff]|\.zip!$|#[0-9a-f]{16}$", re.IGNORECASE)
+# Names whose shown form could meet another's: not valid UTF-8, like what holds entries, or like a shown form.
+_AMBIGUOUS = re.compile(r"[\udc80-\udcff]|\.(?:zip|db|sqlite3?)!$|#[0-9a-f]{16}$", re.IGNORECASE)
 _LARGEST_INT64 = 2**63 - 1
 
 
@@ -45,6 +46,8 @@ def role_of(file_name: str) -> Role | None:
         return _role_of_jsonl(file_name)
     if lowered.endswith(".zip"):
         return "export" if _EXPORT.fullmatch(file_name) else "archive"
+    if lowered.endswith(_STORE_SUFFIXES):
+        return "store"
     return "deleted" if file_name == DELETED_MARKER else None
 
 
@@ -64,6 +67,18 @@ def project_key(cwd: str | None) -> str:
         return "_no-cwd"
     key = _UNSAFE_UNIT.sub(_encode_unit, re.sub(r"[/\\:]+", "-", _utf16_units(cwd))).lstrip("-")
     return f"--{(key or 'root')[:PROJECT_KEY_UNITS]}--"
+
+
+def is_project_folder(name: str, cwd: str | None) -> bool:
+    """Whether a folder of that name may hold the sessions of that working directory.
+
+    The harness names it for the directory with its links resolved. Those are unknown elsewhere, but what they commonly
+    do is to put something in front (`/tmp` is `/private/tmp`), so a name that ends in the other is taken for it.
+    """
+    key = project_key(cwd)
+    if cwd is None or not (name.startswith("--") and len(name) > len("----")):
+        return name == key
+    return name.endswith(key[1:]) or key.endswith(name[1:])
 
 
 def encode_session_id(session_id: str) -> str:
@@ -98,7 +113,7 @@ def shown_path(path: str) -> str:
     """A path of the file system as valid Unicode, different for different paths.
 
     Bytes that are not UTF-8 become U+FFFD; a part of the path that this changes, or that could be mistaken for such
-    a part or for the inside of an archive, gets `#` and 16 hex digits of its SHA-256.
+    a part or for the inside of an archive or store, gets `#` and 16 hex digits of its SHA-256.
     """
     if path.isascii() and "#" not in path and "!" not in path:
         return path

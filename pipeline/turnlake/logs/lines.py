@@ -8,16 +8,20 @@ from typing import BinaryIO, NamedTuple
 
 from turnlake.findings import EXCERPT_CHARS, Finding
 from turnlake.logs.frames import FrameError, Piece, read_pieces
+from turnlake.logs.weight import is_too_heavy
 
 MAX_LINE = 256_000_000
 RAW_PIECE = 1 << 20
+# A writer's frame holds some twenty lines; frames are taken together up to this size.
+JOINED_PIECE = 1 << 18
 
 
 class Overlong(NamedTuple):
-    """Stands for a line longer than allowed, whose bytes were skipped."""
+    """Stands for a line that is not read for its length or weight, whose bytes were skipped; `why` tells which."""
 
     length: int
     start: bytes
+    why: str = "longer than the longest line allowed"
 
 
 class Block(NamedTuple):
@@ -81,18 +85,18 @@ class LineReader:
         if self.mark.offset:
             self._file.seek(self.mark.offset)
         while data := self._file.read(RAW_PIECE):
-            yield Piece(data, 0, 0, False, False)
+            yield Piece(data, 0, 0, False, False, 0)
 
     def _zstd_pieces(self) -> Iterator[Piece]:
         try:
-            for piece in read_pieces(self._file, self.mark.offset, self.mark.decoded):
+            for piece in _joined(read_pieces(self._file, self.mark.offset, self.mark.decoded)):
                 if piece.is_torn and not self.is_torn:
                     self._tear(piece.frame_offset)
                 if piece.is_torn and piece.frame == 0:
                     continue  # an unborn session: without one complete frame there is no header
                 yield piece
                 if piece.ends_frame and not self._held_bytes:
-                    self.mark = Mark(self._file.tell(), self._offset, self.line_count)
+                    self.mark = Mark(piece.end, self._offset, self.line_count)
                 if piece.frame == 0 and piece.ends_frame and (self.line_count != 1 or self._held_bytes):
                     self._damage("first_frame_not_header", 0, "the first frame is not exactly one line")
         except FrameError as error:
@@ -140,7 +144,40 @@ class LineReader:
         length = self._held_bytes + len(rest)
         start = b"".join([*self._held, rest])
         self._held, self._held_bytes = [], 0
-        return start if length <= self._max_line else Overlong(length, start[: 4 * EXCERPT_CHARS])
+        if length > self._max_line:
+            return Overlong(length, start[: 4 * EXCERPT_CHARS])
+        if is_too_heavy(start):
+            return Overlong(length, start[: 4 * EXCERPT_CHARS], "of more values than memory is allowed for")
+        return start
+
+
+def _joined(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """The pieces, small ones taken together; the first frame and a torn one stay by themselves.
+
+    Raises FrameError where reading them does, after all that came before.
+    """
+    held: list[Piece] = []
+    size = 0
+    try:
+        for piece in pieces:
+            if held and (piece.is_torn or size + len(piece.data) > JOINED_PIECE):
+                yield _together(held)
+                held, size = [], 0
+            if piece.is_torn or piece.frame == 0:
+                yield piece
+            else:
+                held.append(piece)
+                size += len(piece.data)
+    except FrameError:
+        if held:
+            yield _together(held)
+        raise
+    if held:
+        yield _together(held)
+
+
+def _together(pieces: list[Piece]) -> Piece:
+    return pieces[-1]._replace(data=b"".join([piece.data for piece in pieces]))
 
 
 class Line(NamedTuple):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from turnlake.errors import SourceError
 from turnlake.logs.layout import shown_path
+from turnlake.logs.remote import Place, Unreached, is_url, local_path, look, parse_url
 
 _NAMED = re.compile(r"([A-Za-z0-9._-]+)=(.+)", re.DOTALL)
 _KINDS = "a sessions root, a project folder, a session folder, a log file or an export ZIP"
@@ -19,11 +20,21 @@ _KINDS = "a sessions root, a project folder, a session folder, a log file or an 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A place to look for logs: its name in the lake, the machine it stands for, its absolute path."""
+    """A place to look for logs: its name in the lake, the machine it stands for, its absolute path or its URL."""
 
     name: str
     machine: str | None
-    root: Path
+    root: Path | Place
+
+    @property
+    def place(self) -> str:
+        """Where it is, as people see it."""
+        return self.root.url if isinstance(self.root, Place) else shown_path(str(self.root))
+
+    @property
+    def identity(self) -> object:
+        """The same for two names of one place."""
+        return self.root if isinstance(self.root, Place) else os.path.realpath(self.root)
 
 
 class Probe(NamedTuple):
@@ -37,16 +48,38 @@ class Probe(NamedTuple):
 def parse_source(text: str) -> Source:
     """A SOURCE as typed: `NAME=PATH` names a machine, anything else is a path and its absolute form the name.
 
-    A text that is itself an existing path is never taken apart. SourceError where nothing usable is there.
+    Instead of the path there may be a URL of an object store, or a `file:` URL. A text that is itself an existing path
+    is never taken apart. SourceError where nothing usable is there.
     """
     if not text.strip():
         raise SourceError(f"SOURCE is blank. Name {_KINDS}; `turnlake doctor` shows which places are looked at.")
     machine, path_text = None, text
     if not os.path.lexists(text) and (named := _NAMED.fullmatch(text)):
         machine, path_text = named[1], named[2]
+    if is_url(path_text):
+        local = local_path(path_text)
+        if local is None:
+            return _remote_source(parse_url(path_text), machine)
+        path_text = local
     root = _absolute(Path(path_text) if os.path.lexists(path_text) else _expanded(path_text, Path.home()))
     _require_readable_kind(root)
     return Source(machine or shown_path(str(root)), machine, root)
+
+
+def _remote_source(root: Place, machine: str | None) -> Source:
+    try:
+        look(root)
+    except FileNotFoundError as error:
+        raise SourceError(
+            f"SOURCE {root.url} can't be used: no object is there or below it. Check bucket, prefix and endpoint; "
+            "an emptied place is no reason to call its logs deleted."
+        ) from error
+    except Unreached as error:
+        raise SourceError(
+            f"SOURCE {root.url} can't be used: {error.strerror}. Check the endpoint (AWS_ENDPOINT_URL), the network "
+            "and the credentials; the lake stays as it was."
+        ) from error
+    return Source(machine or root.url, machine, root)
 
 
 def default_source(environ: Mapping[str, str]) -> Source:
@@ -84,24 +117,34 @@ def _absolute(path: Path) -> Path:
 def merge_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
     """The sources, each root once, a named one before its unnamed double.
 
-    SourceError where one NAME stands for two roots, or one root has two NAMEs.
+    SourceError where one name stands for two roots, or one root has two NAMEs.
     """
-    by_root: dict[str, Source] = {}
+    by_root: dict[object, Source] = {}
     by_machine: dict[str, Source] = {}
     for source in sources:
-        real = os.path.realpath(source.root)
+        real = source.identity
         known = by_root.setdefault(real, source)
         if source.machine is None:
             continue
         if known.machine not in (None, source.machine):
-            raise SourceError(f"{str(source.root)!r} is named {known.machine} and {source.machine}. Give it one NAME.")
+            raise SourceError(f"{source.place!r} is named {known.machine} and {source.machine}. Give it one NAME.")
         namesake = by_machine.setdefault(source.machine, source)
-        if os.path.realpath(namesake.root) != real:
+        if namesake.identity != real:
             raise SourceError(
-                f"{source.machine} names {str(namesake.root)!r} and {str(source.root)!r}. Give each its own NAME."
+                f"{source.machine} names {namesake.place!r} and {source.place!r}. Give each its own NAME."
             )
         by_root[real] = namesake
+    _require_own_names(by_root.values())
     return tuple(by_root.values())
+
+
+def _require_own_names(sources: Iterable[Source]) -> None:
+    # One URL may lead to two places, by two endpoints, of which its name tells nothing.
+    seen: set[str] = set()
+    for source in sources:
+        if source.name in seen:
+            raise SourceError(f"{source.place} is named twice, with other options. Name each: NAME=URL.")
+        seen.add(source.name)
 
 
 def _require_readable_kind(root: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from turnlake.logs.discover import LogFile
+from turnlake.logs.logfile import LogFile
 from turnlake.parquet.convert import Batch
 
 # Bytes of lines in a batch: small enough to share out among workers and to write again when one log changes.

@@ -8,12 +8,11 @@ and moves change it.
 from __future__ import annotations
 
 import hashlib
-import os
 from typing import BinaryIO, Literal, NamedTuple
 
-from turnlake.logs.container import open_log
-from turnlake.logs.discover import LogFile
+from turnlake.logs.container import open_log, read_beside
 from turnlake.logs.lines import Mark
+from turnlake.logs.logfile import LogFile
 
 PRINT_BYTES = 4096
 
@@ -39,10 +38,9 @@ class Known(NamedTuple):
 
 def fingerprint(file: BinaryIO, mark: Mark) -> tuple[str, str]:
     """Digests of the first bytes of an open log and of those before the mark, at most 4 KiB each."""
-    # Not through the file's buffer, which would be filled far beyond these bytes.
     count = min(PRINT_BYTES, mark.offset)
-    head = os.pread(file.fileno(), count, 0)
-    tail = os.pread(file.fileno(), count, mark.offset - count)
+    head = read_beside(file, count, 0)
+    tail = read_beside(file, count, mark.offset - count)
     return hashlib.sha256(head).hexdigest()[:32], hashlib.sha256(tail).hexdigest()[:32]
 
 

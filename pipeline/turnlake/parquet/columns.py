@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
@@ -58,18 +57,16 @@ class Columns:
         self._always = tuple(always)
         self._encoded = frozenset(encoded)
         self._rows: list[tuple[Any, ...]] = []
-        self._rare: dict[str, list[Any]] = {name: [] for name in table.names if name not in (*always, *flat)}
+        # Of each rare column the rows that have a value, and the values.
+        self._rare: dict[str, list[tuple[int, Any]]] = {n: [] for n in table.names if n not in (*always, *flat)}
         self.lists = {name: ListColumn(self._schema.field(name).type) for name in flat}
 
     def add(self, row: tuple[Any, ...], rare: Mapping[str, Any]) -> None:
         """Append a row."""
         if rare:
-            at = len(self._rows)
+            at, columns = len(self._rows), self._rare
             for name, value in rare.items():
-                column = self._rare[name]
-                if len(column) < at:
-                    column.extend(repeat(None, at - len(column)))
-                column.append(value)
+                columns[name].append((at, value))
         self._rows.append(row)
 
     def take(self) -> pa.RecordBatch:
@@ -81,21 +78,24 @@ class Columns:
             if field.name in self.lists:
                 arrays.append(self.lists[field.name].take())
             elif field.name in self._rare:
-                arrays.append(self._array(field, _filled(self._rare[field.name], count)))
-                self._rare[field.name] = []
+                arrays.append(self._rare_array(field, count))
             else:
                 arrays.append(self._array(field, values.get(field.name, ())))
         self._rows = []
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _rare_array(self, field: pa.Field, count: int) -> pa.Array:
+        present = self._rare[field.name]
+        if not present:
+            return pa.nulls(count, field.type)
+        self._rare[field.name] = []
+        values: list[Any] = [None] * count
+        for row, value in present:
+            values[row] = value
+        return self._array(field, values)
 
     def _array(self, field: pa.Field, values: Sequence[Any]) -> pa.Array:
         if field.name in self._encoded:
             encoded = pa.array(values, pa.binary())
             return pa.Array.from_buffers(pa.string(), len(encoded), encoded.buffers())
         return pa.array(values, field.type)
-
-
-def _filled(column: list[Any], count: int) -> list[Any]:
-    """The column with None up to count."""
-    column.extend(repeat(None, count - len(column)))
-    return column

@@ -12,16 +12,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from turnlake.events.reader import LogPass, new_scan
+from turnlake.events.reader import Log, LogPass, new_scan
 from turnlake.events.verdict import Verdict
 from turnlake.findings import Finding
 from turnlake.logs.container import container_of, open_log
-from turnlake.logs.discover import LogFile
 from turnlake.logs.lines import MAX_LINE, Mark
+from turnlake.logs.logfile import LogFile
+from turnlake.logs.remote import Unreached
 from turnlake.parquet import tables
 from turnlake.parquet.checkpoints import fingerprint
 from turnlake.parquet.part import TAIL, PartRows, Row
+from turnlake.parquet.plain import LogRows
 from turnlake.parquet.replay import stored_lines
+from turnlake.projection.proof import prove
+from turnlake.projection.sketch import Sketch
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class Converted:
 
     `row` is its row of `logs` without what depends on other logs, None for a file that is no log. `mark`, `head` and
     `tail` are for telling later whether it has grown (see checkpoints). `is_gone` says that it was found and is not
-    there any more.
+    there any more; `unreached` says why it could not be opened, though it may be as it was.
     """
 
     log_id: str
@@ -61,6 +65,7 @@ class Converted:
     head: str = ""
     tail: str = ""
     is_gone: bool = False
+    unreached: str | None = None
 
 
 def convert(batch: Batch, folder: Path, max_line: int = MAX_LINE) -> list[Converted]:
@@ -68,7 +73,7 @@ def convert(batch: Batch, folder: Path, max_line: int = MAX_LINE) -> list[Conver
 
     Tells what each log is.
     """
-    with _no_collector():
+    with no_collector():
         rows, tail = PartRows(folder, batch.name), PartRows(folder / TAIL, batch.name)
         try:
             return [_convert(log, batch.stored.get(log.log_id), rows, tail, max_line) for log in batch.logs]
@@ -78,7 +83,7 @@ def convert(batch: Batch, folder: Path, max_line: int = MAX_LINE) -> list[Conver
 
 
 @contextmanager
-def _no_collector() -> Iterator[None]:
+def no_collector() -> Iterator[None]:
     """Rows by the hundred thousand hold no cycles; looking for some among them costs a sixth of the time."""
     was_on = gc.isenabled()
     gc.disable()
@@ -95,27 +100,29 @@ def _convert(log: LogFile, stored: Stored | None, rows: PartRows, tail: PartRows
     before = stored_lines(stored.row, stored.events, stored.chunk_runs) if stored else iter(())
     try:
         container = container_of(log)
-        with open_log(log) as file:
+        with open_log(log, max_line) as file:
             reading = LogPass(log, file, container, max_line, stored.mark if stored else None)
-            reading.replay(line for line in before if not line.is_provisional)
-            _read(reading, log.log_id, rows, tail)
+            sketch = Sketch(lambda: reading.scan.seed_length)
+            reading.replay((line for line in before if not line.is_provisional), sketch.see)
+            _read(reading, log.log_id, rows, tail, sketch)
             mark = _mark_of(log, reading)
             head, end = fingerprint(file, mark) if mark else ("", "")
+    except Unreached as error:
+        return Converted(log.log_id, None, unreached=str(error.strerror))
     except OSError as error:
         tail.add_findings([Finding("unreadable_file", f"{log.place}: {error.strerror or error}")], log.log_id)
         return Converted(log.log_id, unreadable_row(log), is_gone=isinstance(error, FileNotFoundError))
     if reading.scan.is_no_log:
         return Converted(log.log_id, None)
-    return Converted(log.log_id, log_row(log, reading), mark, head, end)
+    return Converted(log.log_id, log_row(log, reading) | {"proof": proof_of(log, reading, sketch)}, mark, head, end)
 
 
-def _read(reading: LogPass, log_id: str, rows: PartRows, tail: PartRows) -> None:
-    """All rows of a log, each to where it belongs."""
-    findings = reading.scan.findings
-    for records in reading.record_blocks():
+def _read(reading: LogPass, log_id: str, rows: PartRows, tail: PartRows, sketch: Sketch) -> None:
+    """All rows of a log, each to where it belongs; and its sketch."""
+    findings, log_rows = reading.scan.findings, LogRows(reading.scan, log_id, sketch)
+    for block in reading.blocks():
         target = rows if reading.provisional_from is None else tail
-        for record in records:
-            target.add(record, log_id)
+        log_rows.add(block, target)
         if reading.provisional_from is None and not reading.scan.is_stopped:
             # The last one stays: the next line may be of its kind.
             rows.add_findings(findings[:-1], log_id)
@@ -150,7 +157,8 @@ def _convert_again(log: LogFile, stored: Stored, rows: PartRows, tail: PartRows)
         if record is not None:
             (tail if record.is_provisional else rows).add(record, log.log_id)
     verdict = scan.finish(None)
-    row = stored.row | {"parser_version": tables.PARSER_VERSION}
+    # What is stored is no proof of itself.
+    row = stored.row | {"parser_version": tables.PARSER_VERSION, "proof": None}
     if not stored.row["unread_line_count"] and stored.row["verdict_reason"] not in _ONLY_THE_FILE_TELLS:
         row |= _judged(verdict)
     return Converted(log.log_id, row)
@@ -210,6 +218,14 @@ def log_row(log: LogFile, reading: LogPass) -> Row:
         "last_event_ms": scan.clock.latest,
         "clock_anomaly_count": scan.clock.anomaly_count,
     }
+
+
+def proof_of(log: LogFile, reading: LogPass, sketch: Sketch) -> str | None:
+    """The proof of a log that was read, as it is stored; None where nothing could be read of it, or too much."""
+    scan, verdict = reading.scan, reading.verdict
+    if verdict is None or verdict.dialect is None or sketch.is_given_up:
+        return None
+    return prove(Log(scan.header, verdict, (), tuple(sketch.records), log.generation)).dump()
 
 
 def _judged(verdict: Verdict) -> dict[str, Any]:

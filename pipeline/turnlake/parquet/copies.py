@@ -8,8 +8,8 @@ from itertools import chain
 import orjson
 
 from turnlake.logs.container import container_of, open_log
-from turnlake.logs.discover import LogFile
 from turnlake.logs.lines import LineReader, Overlong, read_lines
+from turnlake.logs.logfile import LogFile
 
 Record = bytes | Overlong
 Records = Iterable[Record]

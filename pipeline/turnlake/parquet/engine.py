@@ -1,13 +1,21 @@
-"""Where batches are converted: in this process, or in a pool of others."""
+"""Where batches are converted: in this process, in a pool of others, or on a cluster."""
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from typing import TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from turnlake.logs.remote import was_used
+
+if TYPE_CHECKING:
+    from turnlake.parquet.convert import Batch, Converted
+    from turnlake.parquet.plan import Options
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -16,6 +24,24 @@ Result = TypeVar("Result")
 def default_workers() -> int:
     """The processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def convert_all(batches: Sequence[Batch], folder: Path, options: Options) -> Iterator[list[Converted]]:
+    """`convert` of each batch, as they are done; the files are below folder then. Errors as `convert_on_cluster`."""
+    # Arrow comes with it, and a build with nothing to read asks this module for no more than a number.
+    from turnlake.parquet.batches import largest_first
+    from turnlake.parquet.convert import convert
+
+    job = functools.partial(convert, folder=folder, max_line=options.max_line)
+    if options.cluster is None:
+        yield from run(job, largest_first(batches), options.workers or default_workers())
+        return
+    # What goes on from stored rows is done where the lake is.
+    yield from run(job, largest_first([batch for batch in batches if batch.stored]), default_workers())
+    if there := largest_first([batch for batch in batches if not batch.stored]):
+        from turnlake.parquet.cluster import convert_on_cluster
+
+        yield from convert_on_cluster(options.cluster, there, folder, options.max_line, options.workers)
 
 
 def run(work: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> Iterator[Result]:
@@ -27,8 +53,10 @@ def run(work: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> Ite
     if workers <= 1:
         yield from map(work, jobs)
         return
-    # A forked worker has Arrow loaded already; elsewhere than on Linux forking is not safe.
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    # A forked worker has Arrow loaded already. Forking is not safe elsewhere than on Linux, nor once this process
+    # has talked to an object store, whose client has threads.
+    is_safe = sys.platform == "linux" and not was_used()
+    context = multiprocessing.get_context("fork" if is_safe else "spawn")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         futures = [pool.submit(work, job) for job in jobs]
         try:

@@ -36,7 +36,11 @@ def event_facts(event: Object, stream: list[Run] | None) -> Facts:
     if not isinstance(data, dict):
         return {}
     facts: Facts = {}
-    _ints(facts, data, turn="turn", step="step")
+    turn, step = data.get("turn"), data.get("step")
+    if is_int(turn):
+        facts["turn"] = int(turn)
+    if is_int(step):
+        facts["step"] = int(step)
     of_type = _OF_TYPE.get(event["type"])
     if of_type is not None:
         of_type(facts, data)
@@ -45,13 +49,12 @@ def event_facts(event: Object, stream: list[Run] | None) -> Facts:
     return facts
 
 
-def chunk_facts(run: Run) -> Facts:
-    """The hot columns of a chunk that is no delta: usage, or how the stream finished."""
+def chunk_facts(kind: str, chunk: Object) -> Facts:
+    """The hot columns of a chunk of that type that is no delta: usage, or how the stream finished."""
     facts: Facts = {}
-    chunk = run.chunk or {}
-    if run.chunk_type == "usage":
+    if kind == "usage":
         _usage(facts, chunk.get("usage"))
-    elif run.chunk_type == "finish":
+    elif kind == "finish":
         _finish(facts, chunk.get("reason"))
     return facts
 
@@ -107,11 +110,11 @@ def _stream(facts: Facts, stream: list[Run]) -> None:
     tokens = [run for run in stream if run.first_token_ms is not None]
     if tokens:
         facts["first_token_ms"], facts["last_token_ms"] = tokens[0].first_token_ms, tokens[-1].last_time_ms
-    last = {run.chunk_type: run for run in stream if run.chunk is not None}
+    last = {run.chunk_type: run.chunk for run in stream if run.chunk is not None}
     if "finish" in last:
-        facts.update(chunk_facts(last["finish"]))
+        facts.update(chunk_facts("finish", last["finish"]))
     if "usage" in last and "usage_place" not in facts:
-        facts.update(chunk_facts(last["usage"]), usage_place="stream")
+        facts.update(chunk_facts("usage", last["usage"]), usage_place="stream")
 
 
 def _message(facts: Facts, message: Any) -> None:
@@ -120,10 +123,11 @@ def _message(facts: Facts, message: Any) -> None:
     _texts(facts, message, message_id="id", role="role", call_id="toolCallId")
     source = _object(message.get("source"))
     _texts(facts, source, source_kind="kind", provider="provider", model="model")
-    for key in ("plugin", "name", "senderName", "senderSessionId"):
-        if isinstance(source.get(key), str):
-            facts["source_name"] = source[key]
-            break
+    if len(source) > 1:
+        for key in ("plugin", "name", "senderName", "senderSessionId"):
+            if isinstance(source.get(key), str):
+                facts["source_name"] = source[key]
+                break
     content = message.get("content")
     if isinstance(content, list):
         _content(facts, [block for block in content if isinstance(block, dict)], len(content))
@@ -132,26 +136,33 @@ def _message(facts: Facts, message: Any) -> None:
 
 
 def _content(facts: Facts, blocks: list[Object], count: int) -> None:
+    kinds = [block.get("type") for block in blocks]
     facts["content_block_count"] = count
-    facts["reasoning_block_count"] = sum(block.get("type") == "reasoning" for block in blocks)
-    facts["content_chars"] = sum(map(_chars, blocks))
-    calls = [block for block in blocks if block.get("type") == "tool-call"]
-    if calls:
+    facts["reasoning_block_count"] = kinds.count("reasoning")
+    facts["content_chars"] = _chars(blocks)
+    if "tool-call" in kinds:
+        calls = [block for block in blocks if block.get("type") == "tool-call"]
         facts["tool_call_ids"] = [str(block.get("id", "")) for block in calls]
         facts["tool_call_names"] = [str(block.get("name", "")) for block in calls]
         facts["tool_call_arguments"] = [_as_text(block.get("arguments", "")) for block in calls]
+    if "tool-result" in kinds:
+        for block in blocks:
+            if block.get("type") == "tool-result":
+                _texts(facts, block, call_id="toolCallId")
+                facts["is_error"] = block.get("isError") is True
+
+
+def _chars(blocks: list[Any]) -> int:
+    """Characters in the text of content blocks, and in that of the blocks inside them."""
+    count = 0
     for block in blocks:
-        if block.get("type") == "tool-result":
-            _texts(facts, block, call_id="toolCallId")
-            facts["is_error"] = block.get("isError") is True
-
-
-def _chars(block: Object) -> int:
-    text = block.get("text")
-    if isinstance(text, str):
-        return len(text)
-    inner = block.get("content")
-    return sum(_chars(part) for part in inner if isinstance(part, dict)) if isinstance(inner, list) else 0
+        if isinstance(block, dict):
+            text = block.get("text")
+            if isinstance(text, str):
+                count += len(text)
+            elif isinstance(inner := block.get("content"), list):
+                count += _chars(inner)
+    return count
 
 
 def _user_message(facts: Facts, data: Object) -> None:
@@ -187,7 +198,7 @@ def _dispatch(facts: Facts, data: Object) -> None:
         facts["arguments_is_json"] = True
     content = data.get("content")
     if isinstance(content, list):
-        facts["content_chars"] = sum(_chars(block) for block in content if isinstance(block, dict))
+        facts["content_chars"] = _chars(content)
     if isinstance(data.get("isError"), bool):
         facts["is_error"] = data["isError"]
 

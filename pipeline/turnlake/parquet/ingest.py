@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from turnlake.findings import Finding
-from turnlake.logs.discover import Discovery, LogFile
+from turnlake.logs.discover import Discovery
+from turnlake.logs.logfile import LogFile
 from turnlake.parquet import carry, engine
-from turnlake.parquet.batches import largest_first, make_batches, part_after, part_name
+from turnlake.parquet.batches import make_batches, part_after, part_name
 from turnlake.parquet.checkpoints import Known
-from turnlake.parquet.convert import Batch, Converted, Stored, convert
+from turnlake.parquet.convert import Batch, Converted, Stored
 from turnlake.parquet.copies import Records, records_of, starts_with
 from turnlake.parquet.files import make_folder
 from turnlake.parquet.manifest import Manifest, dump_manifest
@@ -37,12 +37,14 @@ class Ingested:
     """What an ingest wrote below its work folder: all tables and the manifest. `logs` are the rows of `logs`.
 
     `read` are the paths of the logs that were read, each with why; `events_added` counts readable events more
-    than before.
+    than before; `lost` are the places of logs that are gone and whose rows were in damaged files.
     """
 
     logs: tuple[Row, ...]
     read: tuple[tuple[str, str], ...]
     events_added: int
+
+    lost: tuple[str, ...] = ()
 
     @property
     def refused_count(self) -> int:
@@ -51,7 +53,9 @@ class Ingested:
 
     @property
     def is_partial(self) -> bool:
-        """Whether a log was refused, torn, or has lines that gave no row."""
+        """Whether a log was refused, torn, lost, or has lines that gave no row."""
+        if self.lost:
+            return True
         return any(row["verdict"] != "clean" or row.get("is_torn") or row.get("unread_line_count") for row in self.logs)
 
 
@@ -78,11 +82,14 @@ class _Ingest:
         self._plan = plan
         self._before = before
         self._manifest = plan.before
-        self._rows = _rows_before(before)
+        are_rows_lost = any(part.name == LOGS_PART for part in plan.damaged)
+        self._rows = {} if before is None or are_rows_lost else rows_of_logs(before)
         self._files = {log.log_id: log for log in discovery.logs}
-        # Logs that were found and could not be opened since they are gone by now.
+        # Logs that were found and could not be opened: they are gone by now, or, told why, their store gave none.
         self._vanished: set[str] = set()
+        self._unreached: dict[str, str] = {}
         self._same_start: dict[tuple[str, str], bool] = {}
+        self._lost: dict[str, str] = {}
 
     def run(self, on_logs_done: Callable[[int], None]) -> Ingested:
         for table in TABLES:
@@ -93,6 +100,7 @@ class _Ingest:
         # What runs in other processes comes first: they must be forked before Arrow has threads here.
         batches = self._batches()
         known |= self._convert(batches, on_logs_done)
+        self._lost = self._lost_logs()
         known = self._carry(known, batches)
         logs = self._logs(known)
         findings = self._decide(logs) + self._findings_of_discovery(known)
@@ -101,7 +109,8 @@ class _Ingest:
         rows = tuple(self._rows[log_id] for log_id in logs)
         read_now = self._rows.keys() - self._vanished
         read = tuple((log.path, str(why)) for log, why in self._plan.read.values() if log.log_id in read_now)
-        ingested = Ingested(rows, read, _event_count(rows) - events_before)
+        lost = tuple(self._lost[log_id] for log_id in sorted(self._lost))
+        ingested = Ingested(rows, read, _event_count(rows) - events_before, lost)
         manifest = Manifest(
             logs=known,
             missing=self._missing(),
@@ -109,6 +118,7 @@ class _Ingest:
             # What vanished is looked for again.
             left_out="" if self._vanished else self._plan.left_out,
             same_start=self._same_start,
+            lost=self._lost,
             max_line=self._options.max_line,
             refused_count=ingested.refused_count,
             is_partial=ingested.is_partial,
@@ -154,11 +164,12 @@ class _Ingest:
     def _convert(self, batches: Sequence[Batch], on_logs_done: Callable[[int], None]) -> dict[str, Known]:
         """Convert everything; sets the rows of all logs read and returns what to remember of them."""
         known: dict[str, Known] = {}
-        job = functools.partial(convert, folder=self._work, max_line=self._options.max_line)
         parts = {log.log_id: batch.name for batch in batches for log in batch.logs}
-        for converted in engine.run(job, largest_first(batches), self._options.workers):
+        for converted in engine.convert_all(batches, self._work, self._options):
             for one in converted:
-                if one.is_gone:
+                if one.unreached is not None:
+                    self._unreached[one.log_id] = one.unreached
+                if one.is_gone or one.unreached is not None:
                     known |= self._keep(one.log_id)
                 else:
                     known[one.log_id] = self._remember(one, parts[one.log_id])
@@ -166,17 +177,29 @@ class _Ingest:
         return known
 
     def _keep(self, log_id: str) -> dict[str, Known]:
-        """A log that vanished since it was found stays as it was, if it was known; else it is as if never seen."""
+        """A log that was found and not opened stays as it was, if it was known; else it is as if never seen."""
         self._vanished.add(log_id)
         before = self._manifest.logs.get(log_id)
-        return {} if before is None or not before.is_log else {log_id: before}
+        is_kept = before is not None and before.is_log and log_id not in self._plan.spoilt
+        return {log_id: before} if before is not None and is_kept else {}
+
+    def _lost_logs(self) -> dict[str, str]:
+        """Places of logs that can't be read again and had rows in damaged files, now or before."""
+        found = self._files.keys() - self._vanished
+        lost = {} if self._options.purge_missing else dict(self._manifest.lost)
+        for log_id in self._plan.spoilt - found:
+            known, row = self._manifest.logs[log_id], self._rows.pop(log_id, None)
+            if known.is_log:
+                lost[log_id] = f"{known.source}: {row['path'] if row else f'log {log_id}'}"
+        return {log_id: place for log_id, place in lost.items() if log_id not in found}
 
     def _missing(self) -> frozenset[str]:
-        return self._plan.missing | {log_id for log_id in self._vanished if log_id in self._rows}
+        gone = self._vanished - self._unreached.keys()
+        return self._plan.missing | {log_id for log_id in gone if log_id in self._rows}
 
     def _gone(self) -> frozenset[str]:
         """Logs of the state before whose rows, as they are stored there, go."""
-        return (self._plan.gone & self._manifest.logs.keys()) - self._vanished
+        return (self._plan.gone & self._manifest.logs.keys()) - (self._vanished - self._lost.keys())
 
     def _due(self, known: Mapping[str, Known]) -> frozenset[str]:
         """Logs whose rows are not what reading them now would give."""
@@ -217,7 +240,9 @@ class _Ingest:
             carry.carry_part(name, folder, self._work, inside, inside - self._plan.replayed, new_name)
         for log_id in self._vanished & known.keys():
             known[log_id] = known[log_id]._replace(parts=tuple(carried[part] for part in known[log_id].parts))
-        reread = (gone | self._plan.read.keys()) - self._vanished
+        reread = (gone | self._plan.read.keys()) - (self._vanished - self._lost.keys())
+        is_tail_damaged = any(part.name == TAIL_PART for part in self._plan.damaged)
+        folder = None if is_tail_damaged else folder
         carry.write_tail(TAIL_PART, folder, new, self._work, reread, reread - self._plan.replayed, self._vanished)
         names = {part for entry in known.values() for part in entry.parts} | {batch.name for batch in batches}
         small = carry.small_parts(names, self._work)
@@ -291,21 +316,21 @@ class _Ingest:
         found = [finding_row(finding, by_place.get(place)) for place, finding in self._discovery.findings]
         for log in self._discovery.logs:
             if log.log_id in self._vanished:
-                detail = f"{log.place}: it was gone when it was to be opened"
+                why = self._unreached.get(log.log_id, "it was gone when it was to be opened")
+                detail = f"{log.place}: {why}"
                 found.append(finding_row(Finding("unreadable_file", detail), by_place.get(log.place)))
             elif not known[log.log_id].is_log:
                 found.append(finding_row(Finding("not_a_log", log.place), None))
+        found += [finding_row(Finding("lost_log", place), None) for _, place in sorted(self._lost.items())]
         return found
 
 
-def _rows_before(before: State | None) -> dict[str, Row]:
-    """The rows of `logs` in a state, without what is decided anew each time."""
-    if before is None:
-        return {}
+def rows_of_logs(state: State) -> dict[str, Row]:
+    """The rows of `logs` in a state, by log_id."""
     import pyarrow.parquet as pq
 
     # Neither threads nor read-ahead: worker processes may be forked after this.
-    file = pq.ParquetFile(before.path / "logs" / LOGS_PART, pre_buffer=False)
+    file = pq.ParquetFile(state.path / "logs" / LOGS_PART, pre_buffer=False)
     rows: list[dict[str, Any]] = file.read(use_threads=False).to_pylist()
     return {row["log_id"]: row for row in rows}
 

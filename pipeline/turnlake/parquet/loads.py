@@ -50,6 +50,15 @@ def append_load(lake: Lake, load: Load) -> None:
         os.fsync(descriptor)
 
 
+def last_load_at(lake: Lake) -> str | None:
+    """When the last run that is noted had read its logs, ISO 8601 in UTC; None where no line tells."""
+    try:
+        lines = lake.loads.read_bytes().split(b"\n")
+        return next((str(json.loads(line)["finished_at"]) for line in reversed(lines[:-1]) if line), None)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _line(load: Load) -> bytes:
     # Readers refuse a whole file for one lone surrogate, and a path may hold some.
     text = json.dumps(asdict(load), ensure_ascii=False, separators=(",", ":"))

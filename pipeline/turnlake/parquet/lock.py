@@ -30,15 +30,18 @@ os.register_at_fork(after_in_child=_let_go_in_child)
 
 
 @contextmanager
-def hold_lock(path: Path, wait: bool = True, on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
+def hold_lock(
+    path: Path, wait: bool = True, on_wait: Callable[[str], None] | None = None, who: str = "another build"
+) -> Iterator[None]:
     """Hold the lock while the block runs. The file at path stays; it names the process that held it last.
 
     Where another holds it: wait, after a second telling `on_wait` in one line for whom; with wait=False LakeError.
+    `who` is what else may hold it, for both.
     """
     descriptor = open_private(path, os.O_RDWR)
     _held.add(descriptor)
     try:
-        _acquire(descriptor, wait, on_wait)
+        _acquire(descriptor, wait, on_wait, who)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         yield
@@ -48,18 +51,18 @@ def hold_lock(path: Path, wait: bool = True, on_wait: Callable[[str], None] | No
             os.close(descriptor)
 
 
-def _acquire(descriptor: int, wait: bool, on_wait: Callable[[str], None] | None) -> None:
+def _acquire(descriptor: int, wait: bool, on_wait: Callable[[str], None] | None, who: str) -> None:
     if _try(descriptor):
         return
     if not wait:
-        raise LakeError(f"another build is running{_holder(descriptor)}. Wait for it, or leave out --no-wait.")
+        raise LakeError(f"{who} is running{_holder(descriptor)}. Wait for it, or leave out --no-wait.")
     glances = round(PATIENCE_S / GLANCE_S)
     for _ in range(glances):
         time.sleep(GLANCE_S)
         if _try(descriptor):
             return
     if on_wait is not None:
-        on_wait(f"another build is running{_holder(descriptor)}; waiting for it to end")
+        on_wait(f"{who} is running{_holder(descriptor)}; waiting for it to end")
     fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 

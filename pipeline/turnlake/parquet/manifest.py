@@ -20,6 +20,7 @@ class Manifest:
     `due` are logs whose rows are not what reading them now would give: read again as soon as they can be opened.
     `max_line` is the longest line that was read, 0 where nothing was read yet. `same_start` holds the answers of
     comparing one log's file with another's (see `sessions.SameStart`).
+    `lost` are the places of logs that were gone when their rows were damaged, until they are found again or purged.
     `refused_count` logs would be refused by the harness; `is_partial` says whether any was refused, torn, or has lines
     that gave no row.
     """
@@ -29,6 +30,7 @@ class Manifest:
     due: frozenset[str] = frozenset()
     left_out: str = ""
     same_start: Mapping[tuple[str, str], bool] = field(default_factory=dict)
+    lost: Mapping[str, str] = field(default_factory=dict)
     max_line: int = 0
     parser_version: int = field(default_factory=lambda: tables.PARSER_VERSION)
     refused_count: int = 0
@@ -48,6 +50,7 @@ def dump_manifest(manifest: Manifest) -> bytes:
             "due": sorted(manifest.due),
             "max_line": manifest.max_line,
             "same_start": sorted((*pair, answer) for pair, answer in manifest.same_start.items()),
+            "lost": manifest.lost,
             "refused_count": manifest.refused_count,
             "is_partial": manifest.is_partial,
             "logs": logs,
@@ -64,6 +67,7 @@ def read_manifest(stored: Mapping[str, Any]) -> Manifest:
         left_out=stored["left_out"],
         same_start={(longer, shorter): answer for longer, shorter, answer in stored.get("same_start", ())},
         max_line=stored.get("max_line", 0),
+        lost=stored.get("lost", {}),
         parser_version=stored["parser_version"],
         refused_count=stored["refused_count"],
         is_partial=stored["is_partial"],

@@ -15,6 +15,7 @@ from turnlake.events.runs import Run
 from turnlake.events.values import is_int
 from turnlake.findings import CODES, Finding
 from turnlake.parquet.columns import Columns
+from turnlake.parquet.facts import Facts
 from turnlake.parquet.rows import ENCODED_COLUMNS, EVENT_COLUMNS, RUN_COLUMNS, event_row, run_row, scrubbed_run
 from turnlake.parquet.tables import CHUNK_RUNS, EVENTS, FINDINGS
 from turnlake.parquet.write import PartWriter
@@ -35,13 +36,15 @@ class PartRows:
     def __init__(self, folder: Path, name: str) -> None:
         self._events = Columns(EVENTS, always=EVENT_COLUMNS, encoded=ENCODED_COLUMNS)
         self._runs = Columns(CHUNK_RUNS, always=RUN_COLUMNS, flat=("dt", "texts"), encoded=ENCODED_COLUMNS)
+        self._dt, self._texts = self._runs.lists["dt"], self._runs.lists["texts"]
         self._findings = Columns(FINDINGS)
         self._writer = PartWriter(folder, name, (EVENTS, CHUNK_RUNS, FINDINGS))
-        self._held = 0
+        # Bytes of the lines since the last row group.
+        self.held = 0
 
     def add(self, record: Record, log_id: str) -> None:
         """The rows of a record."""
-        self._held += len(record.raw)
+        self.held += len(record.raw)
         if record.run is not None:
             self._add_run(record, record.run, log_id)
             return
@@ -55,26 +58,30 @@ class PartRows:
     def _add_run(self, record: Record, run: Run, log_id: str, ordinal: int | None = None) -> None:
         if record.is_odd:
             run = scrubbed_run(run)
-        self._runs.add(*run_row(record, run, log_id, ordinal))
-        self._runs.lists["dt"].append(run.dt)
-        self._runs.lists["texts"].append(run.texts)
+        self.add_run(*run_row(record, run, log_id, ordinal), run.dt, run.texts)
+
+    def add_run(self, row: tuple[Any, ...], facts: Facts, dt: list[int] | None, texts: list[str] | None) -> None:
+        """One row of `chunk_runs`: its RUN_COLUMNS, what else it has, and its lists."""
+        self._runs.add(row, facts)
+        self._dt.append(dt)
+        self._texts.append(texts)
 
     def add_findings(self, findings: Iterable[Finding], log_id: str | None) -> None:
         """The rows of findings."""
         for finding in findings:
             self._findings.add((), finding_row(finding, log_id))
-            self._held += FINDING_BYTES
+            self.held += FINDING_BYTES
 
     def flush_if_full(self) -> None:
         """Hand a row group to the writer once enough has come together."""
-        if self._held > GROUP_BYTES:
+        if self.held > GROUP_BYTES:
             self._flush()
 
     def _flush(self) -> None:
         self._writer.write(
             {"events": self._events.take(), "chunk_runs": self._runs.take(), "findings": self._findings.take()}
         )
-        self._held = 0
+        self.held = 0
 
     def close(self) -> None:
         """Write what is left and finish the files."""

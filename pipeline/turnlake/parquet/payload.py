@@ -9,14 +9,16 @@ import orjson
 
 from turnlake.events.record import Record
 from turnlake.events.values import BadRecord, Object, parse_leniently
+from turnlake.projection.surface import NODE_SINCE
 
 _KEY = b'"data":'
 _STREAM = b'"stream":'
 _ESCAPED_ASCII = b"\\u00"
+_ESCAPED_QUOTE = b"\\u0022"
 
 
 class Payload(NamedTuple):
-    """The text to store; `sql_text` where SQL can't parse that; `is_exact` False where it was written anew."""
+    """The text to store; `sql_text` where SQL would not read that alike; `is_exact` False where it was written anew."""
 
     text: bytes
     sql_text: bytes | None
@@ -25,7 +27,7 @@ class Payload(NamedTuple):
 
 def payload_of(record: Record, value: Object) -> Payload:
     """The payload of a record that is no run; value is its event without lone surrogates."""
-    cut = None if record.keep_line else _cut_out(record.raw, record.event)
+    cut, is_as_printed = (None, True) if record.keep_line else _cut_out(record.raw, record.event)
     is_exact = cut is not None
     text = _dump(record.event.get("data")) if cut is None else cut
     if record.is_odd:
@@ -33,24 +35,36 @@ def payload_of(record: Record, value: Object) -> Payload:
         return Payload(valid(text), _dump(value.get("data")), is_exact)
     if record.stream:
         text = _without_stream(text, record.event["data"])
-    return Payload(text, None, is_exact)
+    return Payload(text, None if is_as_printed else _for_sql(text, record), is_exact)
 
 
-def _cut_out(raw: bytes, event: Object) -> bytes | None:
-    """The bytes of the member `data`; None where they can't be told."""
-    if "data" not in event:
+def _for_sql(text: bytes, record: Record) -> bytes | None:
+    """The payload of a message anew where an object in it may name a member twice: SQL would take the first of them.
+
+    Each member that parsing drops takes its quotes along; only an escaped one could hide that.
+    """
+    if record.event["type"] not in NODE_SINCE:
         return None
+    data = record.event["data"]
+    printed = _dump(data | {"stream": []} if record.stream else data)
+    has_all = printed.count(b'"') == text.count(b'"') and _ESCAPED_QUOTE not in text
+    return None if has_all else printed
+
+
+def _cut_out(raw: bytes, event: Object) -> tuple[bytes | None, bool]:
+    """The bytes of the member `data`, None where they can't be told; and whether they are those of its parsed value."""
+    if "data" not in event:
+        return None, True
     text = _as_the_harness_writes(raw, event)
-    if text is None:
-        text = _behind_its_name(raw, event)
-        return text if text is not None and _parsed(text) == event["data"] else None
-    return text
+    if text is not None:
+        return text, True
+    text = _behind_its_name(raw, event)
+    return (text, False) if text is not None and _parsed(text) == event["data"] else (None, True)
 
 
 def _as_the_harness_writes(raw: bytes, event: Object) -> bytes | None:
     """The data as JSON text where just that stands in the usual place of the line; None where it does not."""
-    kind = event["type"].encode("utf-8", "replace")
-    start = b'{"type":"%s","seq":%d,"time":%d,"data":' % (kind, event["seq"], event["time"])
+    start = f'{{"type":"{event["type"]}","seq":{event["seq"]},"time":{event["time"]},"data":'.encode("utf-8", "replace")
     text = _dump(event["data"])
     return text if raw.startswith(start) and raw.startswith(text, len(start)) else None
 

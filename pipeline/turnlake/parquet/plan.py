@@ -6,11 +6,14 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from turnlake.logs.discover import Discovery, LogFile
+from turnlake.logs.discover import Discovery
 from turnlake.logs.lines import MAX_LINE
+from turnlake.logs.logfile import LogFile
 from turnlake.parquet import tables
 from turnlake.parquet.checkpoints import can_be_opened, change_of
+from turnlake.parquet.damage import damaged_parts, logs_in
 from turnlake.parquet.manifest import Manifest, read_manifest
+from turnlake.parquet.parts import Part
 from turnlake.parquet.state import State
 
 
@@ -18,14 +21,16 @@ from turnlake.parquet.state import State
 class Options:
     """How to ingest: `max_line` in bytes, `full` reads every log again, `purge_missing` drops those that are gone.
 
-    `is_older` says that an older version wrote the lake: nothing that it made is trusted.
+    `is_older` says that an older version wrote the lake: nothing that it made is trusted. `cluster` is HOST:PORT of a
+    Dask scheduler, and `workers` how many batches are worked on at once: None for as many as there are processors.
     """
 
-    workers: int
+    workers: int | None
     max_line: int = MAX_LINE
     full: bool = False
     purge_missing: bool = False
     is_older: bool = False
+    cluster: str | None = None
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,9 @@ class Plan:
 
     `missing` are logs of the state before that are not there any more and stay. Of the logs that were not found, be
     they missing or of a source not looked through, `replayed` have rows that an older parser wrote, and `due` are
-    to be read when they are found again. `before` is what the state before remembers.
+    to be read when they are found again. `before` is what the state before remembers. Of its files `damaged` are not as
+    they were written: `spoilt` are the logs with rows in one, of which those that are there are read again and the
+    others, which only the lake still had, are lost.
     """
 
     before: Manifest
@@ -46,6 +53,8 @@ class Plan:
     gone: frozenset[str]
     left_out: str
     is_news: bool
+    damaged: frozenset[Part] = frozenset()
+    spoilt: frozenset[str] = frozenset()
 
 
 def manifest_of(state: State | None) -> Manifest:
@@ -54,19 +63,37 @@ def manifest_of(state: State | None) -> Manifest:
 
 
 def plan_ingest(discovery: Discovery, before: State | None, options: Options) -> Plan:
-    """What there is to do. Opens no Parquet file, and only logs whose size or time changed."""
-    return make_plan(discovery, manifest_of(before), options, is_first=before is None)
+    """What there is to do. Opens only logs whose size or time changed, and no Parquet file where there is no news."""
+    manifest = manifest_of(before)
+    if before is None:
+        return make_plan(discovery, manifest, options, is_first=True)
+    plan = make_plan(discovery, manifest, options, is_first=False, damaged=damaged_parts(before, by_content=False))
+    # The new state goes on from these files.
+    damaged = damaged_parts(before, by_content=True) if plan.is_news else plan.damaged
+    if damaged == plan.damaged:
+        return plan
+    return make_plan(discovery, manifest, options, is_first=False, damaged=damaged)
 
 
-def make_plan(discovery: Discovery, manifest: Manifest, options: Options, *, is_first: bool) -> Plan:
+def make_plan(
+    discovery: Discovery,
+    manifest: Manifest,
+    options: Options,
+    *,
+    is_first: bool,
+    damaged: frozenset[Part] = frozenset(),
+) -> Plan:
     """Compare what is there with what the state before knows. Opens only logs whose size or time changed."""
+    spoilt = logs_in(damaged, manifest.logs)
     found = {log.log_id: log for log in discovery.logs}
     again = None if is_first else _why_again(manifest, options)
-    reasons = {log_id: _why(log, manifest, again) for log_id, log in found.items()}
+    damage = dict.fromkeys(spoilt, "damaged")
+    reasons = {log_id: _why(log, manifest, again or damage.get(log_id)) for log_id, log in found.items()}
     read = {log_id: (found[log_id], why) for log_id, why in reasons.items() if why != "unchanged"}
-    missing = _missing(discovery, manifest)
+    lost = frozenset(log_id for log_id in spoilt - found.keys() if manifest.logs[log_id].is_log)
+    missing = _missing(discovery, manifest) - lost
     purged = missing if options.purge_missing else frozenset()
-    absent = manifest.logs.keys() - found.keys() - purged
+    absent = manifest.logs.keys() - found.keys() - purged - lost
     no_logs = frozenset(log_id for log_id in absent if not manifest.logs[log_id].is_log)
     stale = frozenset(absent - no_logs) if again in ("parser", "options") else frozenset()
     replayed = stale if again == "parser" else frozenset()
@@ -80,12 +107,15 @@ def make_plan(discovery: Discovery, manifest: Manifest, options: Options, *, is_
         missing=kept,
         replayed=replayed,
         due=stale,
-        gone=frozenset(rewritten | purged | replayed | no_logs),
+        gone=frozenset(rewritten | purged | replayed | no_logs | lost),
         left_out=left_out,
         is_news=is_first
         or again is not None
-        or bool(read or purged or no_logs)
+        or bool(read or purged or no_logs or damaged or manifest.lost.keys() & found.keys())
+        or bool(manifest.lost and options.purge_missing)
         or (kept, left_out) != (manifest.missing, manifest.left_out),
+        damaged=damaged,
+        spoilt=spoilt,
     )
 
 
@@ -114,7 +144,7 @@ def _missing(discovery: Discovery, manifest: Manifest) -> frozenset[str]:
     found = {log.log_id for log in discovery.logs}
     absent = manifest.logs.keys() - found
     looked_through = {probed.source for probed in discovery.probed}
-    unreadable = any(finding.code == "unreadable_folder" for _, finding in discovery.findings)
+    unreadable = any(finding.code in ("unreadable_folder", "store_unreadable") for _, finding in discovery.findings)
     return frozenset(
         log_id
         for log_id in absent

@@ -82,7 +82,7 @@ def read_record(path: Path) -> Record:
     except FileNotFoundError:
         return Record()
     except (ValueError, TypeError, KeyError) as error:
-        raise LakeError(f"{path} can't be read ({error}). Remove it; the next build publishes anew.") from error
+        raise LakeError(f"{path} can't be read ({error}). The next `turnlake build` makes it anew.") from error
 
 
 def write_record(path: Path, record: Record) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from turnlake.events.runs import PACKED_TYPES, ROW_TYPES, Run, packed_run
 from turnlake.events.sources import expand
 from turnlake.events.values import Object, parse_leniently
-from turnlake.events.vocabulary import SURFACE_TYPES
+from turnlake.events.vocabulary import NEWEST_VERSION, SURFACE_TYPES
 from turnlake.logs.lines import Line
 from turnlake.parquet.payload import json_text
 
@@ -47,7 +47,7 @@ def stored_events(log: Row, events: Sequence[Row], runs: Sequence[Row]) -> Itera
         if "form" in row:
             yield from _chunk_events(row)
         else:
-            yield _event(row, streams.get(row["line"], []), log.get("format_version") or 0)
+            yield _event(row, streams.get(row["line"], []), _version(log))
 
 
 def stored_lines(log: Row, events: Iterable[Path], runs: Iterable[Path]) -> Iterator[Line]:
@@ -84,8 +84,16 @@ def _lines(log: Row, rows: Iterable[Row]) -> Iterator[Line]:
         elif "form" in row:
             content = json_text(_run_line(row))
         else:
-            content = json_text(_event(row, streams, log["format_version"] or 0))
+            content = json_text(_event(row, streams, _version(log)))
         yield Line(number, row["byte_offset"], content, row["is_provisional"])
+
+
+def _version(log: Row) -> int:
+    """The version the log was read by: that of its name where the header states none, as `Scan` has it."""
+    version = log.get("format_version")
+    if version is None and log.get("header") is not None:
+        version = min(log.get("generation") or 0, NEWEST_VERSION)
+    return version or 0
 
 
 def _line_number(row: Row) -> int:

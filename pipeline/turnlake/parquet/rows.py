@@ -16,8 +16,8 @@ EVENT_COLUMNS = (
     "log_id branch seq line byte_offset type time_ms payload is_ignorable is_known_type is_provisional turn step"
 ).split()
 RUN_COLUMNS = (
-    "log_id branch seq line byte_offset form turn step chunk_type block_index chunk_count time_ms last_time_ms "
-    "first_token_ms is_provisional"
+    "log_id branch line byte_offset is_provisional form seq turn step chunk_type block_index chunk_count "
+    "time_ms last_time_ms first_token_ms call_id tool_name chunk"
 ).split()
 # Columns whose texts come as UTF-8, cut out of lines that are that already.
 ENCODED_COLUMNS = ("payload", "sql_payload", "raw_line", "chunk")
@@ -93,27 +93,26 @@ def run_row(record: Record, run: Run, log_id: str, ordinal: int | None = None) -
     Its RUN_COLUMNS, and what else it has but for dt and texts, which are kept flat in columns of their own.
     """
     facts: Facts = {}
-    chunk = run.chunk
+    chunk, text = run.chunk, None
     if chunk is None:
         form = "packed"
     else:
         form = "single"
         if not _is_plain_delta(run, chunk):
-            facts = chunk_facts(run)
-            facts["chunk"] = json_text(chunk)
+            facts = chunk_facts(run.chunk_type, chunk)
+            text = json_text(chunk)
     if ordinal is not None:
         form, facts["ordinal"] = "stream", ordinal
     elif record.keep_line:
         facts["raw_line"] = line_text(record)
-    if run.call_id is not None:
-        facts["call_id"], facts["tool_name"] = run.call_id, run.tool_name
     row = (
         log_id,
         record.branch,
-        record.seq,
         record.line,
         record.offset,
+        record.is_provisional,
         form,
+        record.seq,
         run.turn,
         run.step,
         run.chunk_type,
@@ -122,7 +121,9 @@ def run_row(record: Record, run: Run, log_id: str, ordinal: int | None = None) -
         run.time_ms,
         run.last_time_ms,
         run.first_token_ms,
-        record.is_provisional,
+        run.call_id,
+        run.tool_name if run.call_id is not None else None,
+        text,
     )
     return row, facts
 

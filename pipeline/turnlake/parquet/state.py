@@ -7,12 +7,13 @@ How each step leaves the lake when the process dies right after it is told in
 from __future__ import annotations
 
 import os
-import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import orjson
@@ -23,6 +24,7 @@ from turnlake.parquet.lock import hold_lock
 from turnlake.parquet.parts import Part, describe_parts, state_id
 from turnlake.parquet.published import Published, Record, read_record, write_record
 from turnlake.parquet.rawfiles import RawFiles
+from turnlake.parquet.recover import read_pointer, recover
 from turnlake.parquet.tables import LAKE_FORMAT, TABLES
 
 # In the order a build passes them; a test stops at each.
@@ -40,13 +42,23 @@ STEPS = (
     "state removed",
 )
 
-_STATE_ID = re.compile(r"[0-9a-f]{16}")
 _RETIRED = ".old"
+_ANEW = (
+    "`turnlake build` goes on from the state before, where one is kept; else remove the folder .states of the lake and "
+    "build again from the logs: then only what is gone from them is lost."
+)
+
+
+@lru_cache(maxsize=4)
+def _manifest(path: Path, _identity: tuple[int, int, int]) -> Mapping[str, Any]:
+    """A manifest of 10,000 logs has some MB, and a build asks several times for the same two."""
+    stored: dict[str, Any] = orjson.loads(path.read_bytes())
+    return MappingProxyType(stored)
 
 
 @dataclass(frozen=True)
 class State:
-    """A committed set of Parquet files. Nothing in its table folders ever changes."""
+    """A committed set of Parquet files. Nothing in its table folders ever changes, but for damage and its repair."""
 
     id: str
     path: Path
@@ -60,10 +72,18 @@ class State:
         loads = self.path.absolute().parent.parent / "loads.jsonl"
         return RawFiles({table: self.part_files(table) for table in TABLES}, loads if loads.exists() else None)
 
-    def manifest(self) -> dict[str, Any]:
-        """What the ingest that wrote the state left for the next one; `files` lists the parts (see `Part`)."""
-        manifest: dict[str, Any] = orjson.loads((self.path / "manifest.json").read_bytes())
-        return manifest
+    def manifest(self) -> Mapping[str, Any]:
+        """What the ingest that wrote the state left for the next one; `files` lists the parts (see `Part`).
+
+        Callers share it and leave it as it is. LakeError where it can't be read.
+        """
+        path = self.path / "manifest.json"
+        try:
+            status = path.stat()
+            return _manifest(path, (status.st_ino, status.st_size, status.st_mtime_ns))
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is damaged"
+            raise LakeError(f"{path} can't be read: {reason}. {_ANEW}") from error
 
     def parts(self) -> list[Part]:
         """The files with their digests, as recorded when the state was committed."""
@@ -144,7 +164,7 @@ class Lake:
                 f"{self.path} has lake format {written}; this turnlake knows formats up to {LAKE_FORMAT}. "
                 f"Install a turnlake that knows format {written}, or name another folder by --lake."
             )
-        pointer = self._pointer()
+        pointer = self._sound_pointer()
         # The number is raised first, so a build that died before its state was committed left an old state.
         committed = pointer["format"] if pointer else written
         return "rebuild" if min(written, committed) < LAKE_FORMAT else "same"
@@ -156,7 +176,7 @@ class Lake:
             return None
         state = State(pointer["state"], self._states / pointer["state"])
         if not state.path.is_dir():
-            raise LakeError(f"{state.path} is gone. Remove {self._states} and build again from the logs.")
+            raise LakeError(f"{state.path} is gone. {_ANEW}")
         return state
 
     def published(self) -> Published | None:
@@ -169,26 +189,34 @@ class Lake:
         published = self.published()
         return published.state_id if published else None
 
+    def published_state(self) -> State | None:
+        """The state the database in place was built from, as `published`."""
+        published = self.published()
+        return State(published.state_id, self._states / published.state_id) if published else None
+
     def folders_follow(self) -> bool:
         """Whether the table folders hold the files that the database reads. A build sees to that after publishing."""
         record = read_record(self._record)
         databases = self._databases(record)
-        return not databases or record.folders == databases[0].state_id
+        return not databases or self._do_folders_hold(record, databases[0].state_id)
 
-    def commit_state(self, work: Path) -> State:
+    def commit_state(self, work: Path, damaged: Collection[Part] = ()) -> State:
         """Make what is in work a state and the current one: `<table>/*.parquet` of every table, `manifest.json`.
 
         A part of the state before is carried over by `link_or_copy` into work. New parts become private and are
-        on disk when this returns; those equal to one of the state before share its storage. The folders leave work.
-        TurnlakeError when a table has no part.
+        on disk when this returns; those equal to one of the state before share its storage, but for those of its files
+        that are damaged: new ones equal to these take their place. The folders leave work. TurnlakeError when a table
+        has no part.
         """
         before = self.current()
         staged = work / "state"
-        parts = self._stage(work, staged, before)
+        parts = self._stage(work, staged, before, damaged)
         self.on_step("state staged")
         state = State(state_id(parts), self._states / state_id(parts))
         make_folder(self._states)
+        is_repaired = False
         if state.path.exists():
+            is_repaired = _repair(state.path, staged, parts)
             write_whole(state.path / "manifest.json", (staged / "manifest.json").read_bytes())
         else:
             staged.rename(state.path)
@@ -200,6 +228,9 @@ class Lake:
         self.on_step("format written")
         write_whole(self._states / "current", orjson.dumps({"state": state.id, "format": LAKE_FORMAT}))
         self.on_step("state current")
+        if is_repaired:
+            write_record(self._record, replace(read_record(self._record), folders=None))
+            self._settle()
         return state
 
     def publish(self, state: State, database: Path, inputs: Mapping[str, str] | None = None) -> None:
@@ -223,44 +254,56 @@ class Lake:
         self.on_step("database published")
         self._settle()
 
-    def sweep(self) -> None:
-        """Remove what killed builds left, and finish what they had begun to publish."""
+    def sweep(self, on_damage: Callable[[str], None] = lambda line: None) -> None:
+        """Remove what killed builds left, and finish what they had begun to publish.
+
+        Small files that are damaged are made anew first, each told to on_damage in a line.
+        """
         for work in self.path.glob(".build-*"):
             if work.name != f".build-{os.getpid()}":
                 shutil.rmtree(work)
         if self._states.exists():
+            recover(self._states, on_damage)
             self._settle()
+        elif self.database.exists():
+            on_damage(f"{self._states} is gone: all is read again; what is gone from the logs too is lost")
 
     def _format(self) -> int | None:
+        # The pointer has the number too, for a lake whose file is damaged.
+        pointer = self._sound_pointer()
         try:
             return int((self.path / "format").read_text(encoding="ascii"))
         except (FileNotFoundError, NotADirectoryError):
-            return None
+            return pointer["format"] if pointer else None
         except ValueError as error:
+            if pointer:
+                return int(pointer["format"])
             raise LakeError(f"{self.path / 'format'} is not a number. Name another folder by --lake.") from error
+
+    def _sound_pointer(self) -> dict[str, Any] | None:
+        try:
+            return self._pointer()
+        except LakeError:
+            return None
 
     def _pointer(self) -> dict[str, Any] | None:
         path = self._states / "current"
-        try:
-            pointer = orjson.loads(path.read_bytes())
-            if _STATE_ID.fullmatch(pointer["state"]) and isinstance(pointer["format"], int):
-                return {"state": pointer["state"], "format": pointer["format"]}
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except (ValueError, TypeError, KeyError):
-            pass
-        raise LakeError(f"{path} names no state. Remove {self._states} and build again from the logs.")
+        pointer = read_pointer(path)
+        if pointer is None and path.exists():
+            raise LakeError(f"{path} names no state. {_ANEW}")
+        return pointer
 
     def _databases(self, record: Record) -> tuple[Published, ...]:
         databases = record.up_to(self.database)
         return databases if databases and (self._states / databases[0].state_id).is_dir() else ()
 
-    def _stage(self, work: Path, staged: Path, before: State | None) -> list[Part]:
+    def _stage(self, work: Path, staged: Path, before: State | None, damaged: Collection[Part]) -> list[Part]:
         make_folder(staged)
         for table in TABLES:
             (work / table).rename(staged / table)
             (staged / table).chmod(0o700)
-        parts = describe_parts(staged, before.parts(), before.path) if before else describe_parts(staged, (), staged)
+        sound = [part for part in before.parts() if part not in damaged] if before else []
+        parts = describe_parts(staged, sound, before.path if before else staged)
         manifest = orjson.loads((work / "manifest.json").read_bytes())
         content = orjson.dumps({**manifest, "files": [tuple(part) for part in parts]}, option=orjson.OPT_SORT_KEYS)
         write_whole(staged / "manifest.json", content)
@@ -271,15 +314,22 @@ class Lake:
         record = read_record(self._record)
         databases = self._databases(record)
         if databases:
-            if record.folders != databases[0].state_id:
+            if not self._do_folders_hold(record, databases[0].state_id):
                 self._let_folders_follow(State(databases[0].state_id, self._states / databases[0].state_id))
             if record != record.settle(databases):
                 record = record.settle(databases)
                 write_record(self._record, record)
                 self.on_step("folders settled")
+        elif self.database.exists():
+            return  # which state it reads is not known
         pointer = self._pointer()
         kept = {entry.state_id for entry in record.databases} | ({pointer["state"]} if pointer else set())
         self._remove_states(kept)
+
+    def _do_folders_hold(self, record: Record, state_id: str) -> bool:
+        """Whether the table folders hold the files of that state: by the record, and none was removed or cut since."""
+        parts = ((t, part) for t in TABLES for part in State(state_id, self._states / state_id).part_files(t))
+        return record.folders == state_id and all(_is_as_long(part, self.path / t / part.name) for t, part in parts)
 
     def _let_folders_follow(self, state: State) -> None:
         for table in TABLES:
@@ -307,3 +357,23 @@ class Lake:
             self.on_step("state retired")
             shutil.rmtree(retired)
             self.on_step("state removed")
+
+
+def _is_as_long(one: Path, other: Path) -> bool:
+    """Whether both files are there, of one size."""
+    try:
+        return one.stat().st_size == other.stat().st_size
+    except OSError:
+        return False
+
+
+def _repair(state: Path, staged: Path, parts: Iterable[Part]) -> bool:
+    """Put files of what is staged, which are sound, in place of those of the same state that may not be; if any."""
+    others = [
+        part for part in parts if not is_same_file(staged / part.table / part.name, state / part.table / part.name)
+    ]
+    for table, name, *_ in others:
+        make_folder(state / table)
+        link_or_copy(staged / table / name, state / table / name)
+        to_disk(state / table)
+    return bool(others)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # Raised whenever the rows of an unchanged log would differ: such logs are then read again.
-PARSER_VERSION = 1
+PARSER_VERSION = 2
 # The integer in `<lake>/format`: raised when an older turnlake could misread the lake.
 LAKE_FORMAT = 1
 
@@ -115,7 +115,7 @@ LOGS = Table(
         _text("machine", "NAME of `NAME=PATH`; NULL where no name was given."),
         _text("path", "Path of the file below its source; `archive.zip!/entry` inside an export ZIP.", "plain"),
         _text("file_name", "Name of the file."),
-        _text("container", "How the lines are stored: raw, zstd."),
+        _text("container", "How the lines are stored: raw, zstd, sqlite."),
         _text("session_id", "Session the log holds, unique in the lake among the logs that are not superseded."),
         _text("header_id", "Session id as the header states it; NULL without a readable header."),
         _int("generation", "Generation by the file name (`session.v3.jsonl` is 3); NULL for any other name."),
@@ -159,6 +159,12 @@ LOGS = Table(
         _text("superseded_why", "generation, copy, diverged_copy."),
         _flag("is_missing", "The file was there in an earlier build and is gone."),
         _int("parser_version", "Version of the parser that wrote the log's rows."),
+        _text(
+            "proof",
+            "JSON text of what the log gives when its messages, calls and closers are derived without any table, as "
+            "digests and sums; NULL where it was not.",
+            "plain",
+        ),
     ),
 )
 
@@ -180,7 +186,7 @@ EVENTS = Table(
         ),
         _text(
             "sql_payload",
-            "The payload with U+FFFD for lone surrogates, where it has such and SQL can't parse it; else NULL.",
+            "The payload written anew where SQL would not read it alike: U+FFFD for lone surrogates, no member twice; else NULL.",
             "plain",
         ),
         _text("surface_op", "append or replace on surface events, else NULL."),

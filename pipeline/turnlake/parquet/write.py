@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,10 +19,27 @@ PRUNED_BY = ("log_id", "seq", "line", "type", "time_ms")
 _LIST_TYPES = ("ints", "texts")
 
 
-def parquet_writer(path: Path, table: Table) -> pq.ParquetWriter:
+class Writer(pq.ParquetWriter):  # type: ignore[misc] # PyArrow comes without types
+    """A writer that is closed once. One that can't be would try again when collected, and tell that past everybody."""
+
+    is_open = False  # one whose file could not be made, too
+
+    def close(self) -> None:
+        """Finish the file; OSError where it can't be."""
+        try:
+            super().close()
+        finally:
+            self.is_open = False
+
+    def __del__(self) -> None:
+        with suppress(OSError):  # an abandoned file: what went wrong is on its way up already
+            self.close()
+
+
+def parquet_writer(path: Path, table: Table) -> Writer:
     """A writer of a table's Parquet file, columns encoded as declared."""
     leaf = {column.name: f"{column.name}.list.element" for column in table.columns if column.type in _LIST_TYPES}
-    return pq.ParquetWriter(
+    return Writer(
         path,
         table.schema(),
         compression="zstd",
@@ -68,5 +86,6 @@ class PartWriter:
                 self._pending.result()
         finally:
             self._thread.shutdown()
-            for writer in self._writers.values():
-                writer.close()
+            with ExitStack() as stack:
+                for writer in self._writers.values():
+                    stack.callback(writer.close)

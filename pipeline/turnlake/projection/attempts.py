@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from turnlake.errors import UsageError
 from turnlake.events.reader import Log
 from turnlake.events.record import Record
-from turnlake.events.values import is_int
+from turnlake.events.values import Object, is_int
 from turnlake.projection.frozen import Frozen, Message
 from turnlake.projection.log import LogProjection, is_accepted, latest
+from turnlake.projection.usage import Tokens, stated, tokens_of
 
 AttemptKey = tuple[int, int, int]
 _ID = re.compile(r"(?P<session>.*)/(?P<turn>\d+)\.(?P<step>\d+)\.(?P<attempt>\d+)(?:/b(?P<branch>\d+))?", re.DOTALL)
@@ -111,12 +112,13 @@ def _key(log: Log, attempt_id: str) -> tuple[AttemptKey, int]:
 
 @dataclass
 class _Mark:
-    """Something in a step that tells of a call, or may."""
+    """Something in a step that tells of a call, or may; `usage` is what counts of what it states."""
 
     kind: str
     record: Record
     before_seq: int | None
     is_late: bool = False
+    usage: Object | None = None
 
 
 @dataclass
@@ -127,16 +129,41 @@ class _Step:
 
 def attempts(log: Log) -> tuple[Attempt, ...]:
     """The log's own attempts at calling a model, in the order of its lines; compactions are none of them."""
+    return tuple(attempt for attempt, _ in counted_attempts(log))
+
+
+def counted_attempts(log: Log) -> list[tuple[Attempt, Tokens]]:
+    """The same with the tokens of each: those of its message or attempt event, else of its last usage chunk."""
     walk = _Walk()
-    for record in log.records:
-        if record.seq >= log.verdict.inherited_event_count:
-            walk.see(record)
+    for record in _own(log):
+        walk.see(record)
     found = [
-        (mark.record.line, Attempt(turn, step, number, branch, mark.before_seq, is_accepted(log, mark.record)))
+        (mark.record.line, Attempt(turn, step, number, branch, mark.before_seq, is_accepted(log, mark.record)), mark)
         for (branch, turn, step), place in walk.steps.items()
         for number, mark in enumerate(_calls(place.marks), 1)
     ]
-    return tuple(attempt for _, attempt in sorted(found, key=lambda pair: pair[0]))
+    return [(attempt, tokens_of(mark.usage)) for _, attempt, mark in sorted(found, key=lambda one: one[0])]
+
+
+def counted_compactions(log: Log) -> list[tuple[int, Tokens]]:
+    """The log's own calls for the summary of a compaction, in the order of its lines: branch and tokens of each."""
+    summaries = (record for record in _own(log) if record.event["type"] == "compaction/summary")
+    return [(record.branch, tokens_of(_usage_of(record))) for record in summaries]
+
+
+def _own(log: Log) -> list[Record]:
+    cut = log.verdict.inherited_event_count
+    return [record for record in log.records if record.seq >= cut]
+
+
+def _usage_of(record: Record) -> Object | None:
+    """The usage that counts of those an event states: its own, else the last of the stream in it."""
+    kind, data = record.event["type"], record.event.get("data")
+    own = data.get("usage") if isinstance(data, dict) and kind != "assistant/attempt" else None
+    if own is not None:
+        return stated(own)
+    streamed = [run.chunk for run in record.stream or () if run.chunk_type == "usage" and run.chunk is not None]
+    return stated(streamed[-1].get("usage")) if streamed else None
 
 
 def _calls(marks: list[_Mark]) -> Iterator[_Mark]:
@@ -157,6 +184,8 @@ class _Walk:
         # The step whose stream the row before belongs to; where that stream has finished, only its message joins it.
         self._open: Place | None = None
         self._is_finished = False
+        # The call whose rows these are.
+        self._call: _Mark | None = None
         self._waiting: _Mark | None = None
         self._branch = 0
 
@@ -167,8 +196,10 @@ class _Walk:
         run, kind = record.run, record.event["type"]
         if run is not None:
             place = (record.branch, run.turn, run.step)
-            if place != self._open or self._is_finished:
-                self._mark("slot", record, place)
+            if place != self._open or self._is_finished or self._call is None:
+                self._call = self._mark("slot", record, place)
+            if run.chunk_type == "usage" and run.chunk is not None:
+                self._call.usage = stated(run.chunk.get("usage")) or self._call.usage
             self._open, self._is_finished = place, run.chunk_type == "finish"
         elif kind in _SETTLING:
             self._settle(kind, record)
@@ -178,8 +209,9 @@ class _Walk:
     def _settle(self, kind: str, record: Record) -> None:
         place = _place(record)
         joins = kind == "assistant/message" and place == self._open and record.sources != []
-        if not joins:
-            self._mark("slot", record, place)
+        if not joins or self._call is None:
+            self._call = self._mark("slot", record, place)
+        self._call.usage = _usage_of(record) or self._call.usage
         self._open = None
 
     def _boundary(self, kind: str, record: Record) -> None:
@@ -206,5 +238,5 @@ class _Walk:
 def _place(record: Record) -> Place:
     data = record.event.get("data")
     named = data if isinstance(data, dict) else {}
-    turn, step = (int(named[name]) if is_int(named.get(name)) else None for name in ("turn", "step"))
-    return record.branch, turn, step
+    turn, step = named.get("turn"), named.get("step")
+    return record.branch, int(turn) if is_int(turn) else None, int(step) if is_int(step) else None

@@ -25,16 +25,16 @@ class LogProjection:
 
     def __init__(self, records: Iterable[Record], version: int) -> None:
         self.version = version
-        self._records = tuple(records)
+        self.records = tuple(records)
         self._projection = Projection(version)
         self._seen = 0
 
     @cached_property
     def events(self) -> tuple[Object, ...]:
         """The events in order of seq, of the chunks, which change no projection, only one that ends the log."""
-        events = [record.event for record in self._records if record.run is None]
-        if self._records and self._records[-1].run is not None:
-            events.append(_last_chunk(self._records[-1], self._records[-1].run))
+        events = [record.event for record in self.records if record.run is None]
+        if self.records and self.records[-1].run is not None:
+            events.append(_last_chunk(self.records[-1], self.records[-1].run))
         return tuple(events)
 
     @cached_property
@@ -44,7 +44,7 @@ class LogProjection:
     @cached_property
     def _steps(self) -> tuple[Record, ...]:
         types = self._projection.types
-        return tuple([one for one in self._records if one.run is None and one.event["type"] in types])
+        return tuple([one for one in self.records if one.run is None and one.event["type"] in types])
 
     def messages(self, upto: int | None = None) -> tuple[Message, ...]:
         """The messages before event upto, deeply frozen."""

@@ -21,16 +21,21 @@ def owned(event: Object) -> Any:
     return data.get("message")
 
 
-def message_of(event: Object) -> Message | None:
-    """The frozen message that a surface event gives, content verbatim; None where it gives none."""
+def spoken(event: Object) -> Object | None:
+    """The message that a surface event gives, as it stands in the event; None where it gives none."""
     message = owned(event)
     if not isinstance(message, dict):
         return None
     content = message.get("content")
     if event["type"] in SILENT_WHEN_EMPTY and isinstance(content, (list, tuple)) and not content:
         return None
-    frozen: Message = freeze(message)
-    return frozen
+    return message
+
+
+def message_of(event: Object) -> Message | None:
+    """The frozen message that a surface event gives, content verbatim; None where it gives none."""
+    message = spoken(event)
+    return None if message is None else freeze(message)
 
 
 def normalised_messages(messages: Iterable[Mapping[str, Any]]) -> tuple[Message, ...]:

@@ -21,7 +21,7 @@ def fold_request_header(events: Iterable[Object]) -> Frozen | None:
     """
     data = _last(events, "request/header")
     header = data.get("header") if data is not None else None
-    return _canonical(header) if isinstance(header, dict) else None
+    return canonical_header(header) if isinstance(header, dict) else None
 
 
 def fold_request_context(events: Iterable[Object]) -> Frozen | None:
@@ -39,7 +39,8 @@ def _last(events: Iterable[Object], kind: str) -> Object | None:
     return last
 
 
-def _canonical(header: Object) -> Frozen:
+def canonical_header(header: Object) -> Frozen:
+    """A request header in canonical form: without members that say nothing, or that no header has."""
     kept = (key for key in MEMBERS if key in header and _says_something(key, header[key]))
     frozen: Frozen = freeze({key: header[key] for key in kept})
     return frozen
