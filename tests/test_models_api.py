@@ -12,6 +12,7 @@ import pytest
 import turnlake
 from conftest import Run
 from lakes import Log, write_raw
+from turnlake import api
 from turnlake.commands.steps import building, current_state, prices_of, publish_models
 from turnlake.errors import LakeError, ModelError, QueryError
 from turnlake.parquet.manifest import Manifest, dump_manifest
@@ -42,7 +43,9 @@ def committed(path: Path, *turns: int) -> Path:
 def filled(path: Path, *turns: int) -> Path:
     """The same, published."""
     committed(path, *turns)
-    args = argparse.Namespace(lake=path, no_wait=False, memory=None, threads=None, prices=None, currency="USD")
+    args = argparse.Namespace(
+        command="model", lake=path, no_wait=False, memory=None, threads=None, prices=None, currency="USD"
+    )
     with building(args) as (lake, work):
         publish_models(lake, current_state(lake), work, args, prices_of(args))
     return path
@@ -68,11 +71,11 @@ def test_connect_has_the_schemas_without_a_database_in_front(lake: Path) -> None
         assert schemas == [("intermediate",), ("marts",), ("raw",), ("staging",)]
 
 
-def test_a_connection_keeps_its_state_and_a_new_one_has_the_next(own_lake: Path) -> None:
-    with turnlake.connect(own_lake) as before:
+def test_a_connection_of_one_state_keeps_it_and_a_new_one_has_the_next(own_lake: Path) -> None:
+    with api.connect(own_lake) as before:
         filled(own_lake, 1, 2, 3)
         filled(own_lake, 1, 2, 3, 4)
-        with turnlake.connect(own_lake) as after:
+        with api.connect(own_lake) as after:
             assert before.execute("select count(*) from marts.turns").fetchone() == (2,)
             assert before.execute("select count(*) from raw.events").fetchone() == (10,)
             assert after.execute("select count(*) from marts.turns").fetchone() == (4,)
@@ -90,7 +93,7 @@ def test_a_connection_keeps_its_state_and_a_new_one_has_the_next(own_lake: Path)
 )
 def test_a_connection_neither_writes_nor_leaves_the_lake(lake: Path, tmp_path: Path, statement: str) -> None:
     (tmp_path / "secret").write_text("s", encoding="utf-8")
-    with turnlake.connect(lake) as db, pytest.raises(duckdb.Error):
+    with api.connect(lake) as db, pytest.raises(duckdb.Error):
         db.execute(statement.format(outside=tmp_path))
 
 
@@ -110,7 +113,7 @@ def test_a_newer_lake_is_refused(own_lake: Path) -> None:
 
 def test_a_moved_lake_says_what_to_run(own_lake: Path, tmp_path: Path) -> None:
     moved = own_lake.rename(tmp_path / "moved")
-    with pytest.raises(LakeError, match="If the lake was moved, run `turnlake model"):
+    with pytest.raises(LakeError, match="it was moved or copied: run `turnlake model"):
         turnlake.connect(moved)
 
 

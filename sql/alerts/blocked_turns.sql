@@ -1,4 +1,5 @@
 -- One row per turn that the gate before a step stopped.
+-- key: session_id, turn
 
 with threshold as (
     -- Steps that a turn may complete before it is stopped unnoticed; -1 lists every such turn.

@@ -1,4 +1,5 @@
 -- One row per UTC day that cost far more than the days before; the session is the dearest of that day.
+-- key: day
 
 with threshold as (
     -- So many times the mean of up to seven days of use before, of which there must be some, and at least so much.

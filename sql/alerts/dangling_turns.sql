@@ -1,4 +1,5 @@
 -- One row per turn without an end that can't be running any more, or has been silent for too long.
+-- key: session_id, turn
 
 with threshold as (
     -- Minutes without any event of the session after which its last turn counts as lost.

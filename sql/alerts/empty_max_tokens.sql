@@ -1,4 +1,5 @@
 -- One row per call that hit the output limit with an empty message: paid for, and nothing to show.
+-- key: attempt_id
 
 with threshold as (
     -- Tokens that such a call may use unseen.

@@ -1,4 +1,5 @@
 -- One row per turn that ended with an error.
+-- key: session_id, turn
 
 with threshold as (
     -- States of a turn that are worth a look.

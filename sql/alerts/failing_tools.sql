@@ -1,4 +1,5 @@
 -- One row per tool and UTC day with too many failed calls; the session is that of the last failure.
+-- key: tool_name, day
 
 with threshold as (
     -- Of at least so many finished calls a day, so many in a hundred failed.

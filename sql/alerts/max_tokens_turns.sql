@@ -1,4 +1,5 @@
 -- One row per turn in which a step hit the output limit.
+-- key: session_id, turn
 
 with threshold as (
     -- Attempts of the turn that were cut off with an empty message: 0 lists every such turn.

@@ -1,8 +1,9 @@
--- One row per session whose messages in the tables are not those that its log gives.
+-- One row per session of which the tables say something else than its log gives.
+-- key: session_id
 
 with threshold as (
-    -- Messages a session must have for a difference to count.
-    select 0 as message_count
+    -- Prefixes that must have been compared for a difference to count.
+    select 1 as checkpoint_count
 )
 
 select
@@ -10,13 +11,13 @@ select
     null::bigint as turn,
     coalesce(s.last_event_at, s.created_at) as "at",
     'error' as severity,
-    concat('messages differ before event ', c.checked_at_seq, ': ', coalesce(c.reason, 'no reason known')) as message,
-    c.checked_at_seq,
-    c.python_hash,
-    c.sql_hash
+    coalesce(c.reason, 'tables and log differ') as message,
+    c.first_difference_seq,
+    c.log_hash,
+    c.table_hash
 from marts.projection_checks as c
 cross join threshold as h
 left join marts.sessions as s using (session_id)
-where not c.is_equal
-    and c.message_count >= h.message_count
+where c.status = 'mismatch'
+    and c.checkpoint_count >= h.checkpoint_count
 order by "at", c.session_id

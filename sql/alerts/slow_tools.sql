@@ -1,4 +1,5 @@
 -- One row per tool and UTC day that took too long; the session is that of the slowest call.
+-- key: tool_name, day
 
 with threshold as (
     -- Of at least so many timed calls a day, five in a hundred ran for so long, waits for people left out.

@@ -1,4 +1,5 @@
 -- One row per provider and model that was used and has no price; the session is that of its last call.
+-- key: provider, model
 
 with threshold as (
     -- Calls that may go without a price unnoticed.

@@ -1,4 +1,5 @@
 -- One row per log that no row could be read of, that the harness would refuse, or that could not even be opened.
+-- key: source, path, message
 
 with threshold as (
     -- What the harness would do with a log that is worth a look.

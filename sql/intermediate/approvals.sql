@@ -1,5 +1,6 @@
 -- One row per own approval asked for: when it was decided, and the tool call it was asked for.
 -- grain: session_id, seq
+-- rows depend on: session_id
 
 with decided as (
     select *

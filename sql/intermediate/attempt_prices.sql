@@ -1,5 +1,6 @@
 -- One row per attempt: the card that prices it, the band it falls in, what it costs.
 -- grain: session_id, attempt_id
+-- rows depend on: session_id
 -- check: price_source in ('builtin', 'override', 'unpriced') or (price_source is null and cost is null)
 -- check: (price_id is null) = (price_window is null)
 -- check: cost is null or price_id is not null

@@ -1,5 +1,6 @@
 -- One row per call that the provider may bill, of all branches of a session.
 -- grain: session_id, attempt_id
+-- rows depend on: session_id
 -- check: kind in ('model', 'compaction')
 -- check: outcome in ('message', 'failed', 'interrupted', 'open')
 -- check: usage_source in ('message', 'stream', 'compaction', 'none', 'invalid')

@@ -1,5 +1,6 @@
 -- One row per own event that opens or closes a turn, a step or a request.
 -- grain: session_id, branch, seq
+-- rows depend on: session_id
 
 select
     -- Session of the event.

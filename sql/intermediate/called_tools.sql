@@ -1,5 +1,6 @@
 -- One row per tool call id that a step of a session advertises, starts or answers.
 -- grain: session_id, turn?, step?, call_id
+-- rows depend on: session_id
 -- stored as: view
 
 select

@@ -1,5 +1,6 @@
 -- One row per own compaction summary: a call of its own, outside the attempts of the step it interrupts.
 -- grain: session_id, branch, line
+-- rows depend on: session_id
 
 with summaries as (
     select *

@@ -1,5 +1,6 @@
 -- One row per own turn that took a message out of the inbox: the first it took, and when that was queued.
 -- grain: session_id, turn
+-- rows depend on: session_id
 
 with inbox_events as (
     select session_id, branch, seq, type, time_ms, message_id, inserted_ids

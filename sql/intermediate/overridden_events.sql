@@ -1,5 +1,6 @@
 -- One row per event that a later branch of the log has written again: state reads the later one.
 -- grain: session_id, branch, seq
+-- rows depend on: session_id
 
 with written_again as (
     select session_id, branch, seq as first_seq, seq as last_seq

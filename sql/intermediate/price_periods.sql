@@ -1,5 +1,6 @@
 -- One row per provider, model and span of time: the card that prices its calls then, if any.
 -- grain: provider, model, starts_at
+-- rows depend on: provider, model
 -- check: (price_id is null) = (price_source is null)
 
 with called as (

@@ -1,5 +1,6 @@
 -- One row per replacement on the surface of a session: the places it takes, from the first to the last.
 -- grain: session_id, seq
+-- rows depend on: session_id
 -- check: first_key <= last_key
 
 -- Whether a range stands on the surface depends on the replacements before it: each round adds one to `placed`.

@@ -1,5 +1,6 @@
 -- One row per attempt slot: the own stream rows and the message of one call, as far as the log holds any.
 -- grain: session_id, branch, slot
+-- rows depend on: session_id
 
 with stream_rows as (
     select

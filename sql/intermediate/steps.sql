@@ -1,5 +1,6 @@
 -- One row per own step.
 -- grain: session_id, turn, step
+-- rows depend on: session_id
 
 select
     -- Session of the step.

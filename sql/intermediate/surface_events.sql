@@ -1,5 +1,6 @@
 -- One row per surface event of a session: of those the harness accepts, of all that can be read where it refuses.
 -- grain: session_id, seq
+-- rows depend on: session_id
 -- check: surface_op in ('append', 'replace')
 
 with counted as (

@@ -1,5 +1,6 @@
 -- One row per surface event of a session: its place on the surface, and until when it stands there.
 -- grain: session_id, seq
+-- rows depend on: session_id
 -- check: shadowed_by_seq is null or shadowed_by_seq > seq
 -- check: position is null or shadowed_by_seq is null
 

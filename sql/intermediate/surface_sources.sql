@@ -1,5 +1,6 @@
 -- One row per run of events that a message says it was made from; an event is in one run of a message at most.
 -- grain: session_id, seq, first_seq
+-- rows depend on: session_id
 -- check: first_seq <= last_seq
 
 with runs as (

@@ -1,5 +1,6 @@
 -- One row per tool call, nested ones included: how it ended and how long it took.
 -- grain: session_id, turn?, step?, call_id, ordinal
+-- rows depend on: session_id
 -- check: outcome in ('ok', 'error', 'denied', 'aborted', 'not_started', 'unknown', 'open')
 -- check: (outcome = 'open') = (result_seq is null)
 

@@ -1,5 +1,6 @@
 -- One row per own event that tells of a tool call from beside it: approvals, nested dispatches, new subagents.
 -- grain: session_id, seq
+-- rows depend on: session_id
 
 with marks as (
     select *

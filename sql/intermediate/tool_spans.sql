@@ -1,5 +1,6 @@
 -- One row per tool call: the block that advertises it, its start and its result, as far as the log holds them.
 -- grain: session_id, turn?, step?, call_id, ordinal
+-- rows depend on: session_id
 
 with current_events as (
     select *

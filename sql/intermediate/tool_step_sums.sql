@@ -1,5 +1,6 @@
 -- One row per step that has tool calls, nested ones left out.
 -- grain: session_id, turn?, step?
+-- rows depend on: session_id
 -- check: tool_call_count > 0
 -- check: max_parallel_tool_calls <= tool_call_count
 

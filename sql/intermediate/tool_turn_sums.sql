@@ -1,5 +1,6 @@
 -- One row per turn that has tool calls, nested ones left out.
 -- grain: session_id, turn?
+-- rows depend on: session_id
 -- check: tool_call_count > 0
 
 select

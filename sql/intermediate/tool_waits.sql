@@ -1,5 +1,6 @@
 -- One row per tool call that an approval was asked for: how long it waited for people, all questions together.
 -- grain: session_id, turn?, step?, call_id, ordinal
+-- rows depend on: session_id
 -- check: wait_ms is null or wait_ms >= 0
 
 with asked as (

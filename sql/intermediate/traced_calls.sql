@@ -1,5 +1,6 @@
 -- One row per call that left no stream row: a retry, a step start or the start of a retry proves it.
 -- grain: session_id, branch, line
+-- rows depend on: session_id
 -- check: trace in ('failed', 'unanswered')
 
 with step_rows as (

@@ -1,5 +1,6 @@
 -- One row per own turn: where it starts and how it ends.
 -- grain: session_id, turn
+-- rows depend on: session_id
 -- check: is_dangling = (state = 'dangling')
 -- check: not (is_abandoned and not is_dangling)
 

@@ -1,5 +1,6 @@
 -- One row per event that the harness would append to close an open last turn when it loads the session again.
 -- grain: session_id, seq
+-- rows depend on: session_id
 -- check: type in ('tool/result', 'step/end', 'turn/end')
 
 with bracket_events as (

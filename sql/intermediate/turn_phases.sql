@@ -1,5 +1,6 @@
 -- One row per own turn that did not run to its end: what it was doing last.
 -- grain: session_id, turn
+-- rows depend on: session_id
 -- check: last_phase in ('claim', 'request', 'streaming', 'tools', 'stopping')
 
 with unfinished as (

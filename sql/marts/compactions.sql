@@ -1,5 +1,6 @@
 -- One row per compaction of an own transcript: a part of what the model sees gave way to a summary.
 -- grain: session_id, compaction
+-- rows depend on: session_id
 -- check: outcome in ('done', 'failed', 'open')
 
 with compaction_events as (

@@ -8,6 +8,7 @@ with found as (
         log_id,
         ordinal,
         code,
+        invariant,
         severity,
         branch,
         seq,
@@ -25,6 +26,7 @@ with found as (
         s.log_id,
         null,
         'lineage_cycle',
+        null,
         'warning',
         null,
         null,
@@ -44,6 +46,7 @@ with found as (
         s.log_id,
         null,
         'approval_unmatched',
+        null,
         'warning',
         null,
         a.seq,
@@ -70,6 +73,8 @@ select
     l.path,
     -- What was found, a name of the list in `docs/findings.md`.
     f.code,
+    -- Statement of `docs/invariants.md` that is broken; NULL where it is something else.
+    f.invariant,
     -- error: the harness would refuse the log; warning: a reader should know; advisory: harmless.
     f.severity,
     -- Branch of the event it is about.

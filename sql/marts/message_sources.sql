@@ -1,5 +1,6 @@
 -- One row per event that a message of the transcript says it was made from.
 -- grain: session_id, seq, source_seq
+-- rows depend on: session_id
 -- key of: intermediate.surface_sources
 -- stored as: view
 

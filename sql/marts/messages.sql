@@ -1,5 +1,6 @@
 -- One row per message that the model sees at the end of a session's log, in its order.
 -- grain: session_id, position
+-- rows depend on: session_id
 -- key of: intermediate.surface_nodes
 -- stored as: view
 

@@ -58,19 +58,6 @@ tree_sums as (
     group by all
 ),
 
-own_events as (
-    select
-        session_id,
-        count_if(type = 'user/message' and source_kind = 'user' and surface_op = 'append')::bigint
-            as human_prompt_count,
-        arg_max(label, seq) filter (where type = 'session/title') as title
-    from staging.events
-    anti join intermediate.overridden_events using (session_id, branch, seq)
-    where not is_inherited
-        and type in ('user/message', 'session/title')
-    group by all
-),
-
 -- What SQL can't follow: a replacement of nothing that is there, images that are taken out of a message.
 unfollowed as (
     select f.session_id, 'replacement' as reason
@@ -81,8 +68,8 @@ unfollowed as (
     union
 
     select session_id, 'image_offload'
-    from staging.events
-    where type = 'image/offload'
+    from intermediate.session_facts
+    where has_image_offload
 ),
 
 inexact as (
@@ -201,5 +188,5 @@ left join step_sums as st using (session_id)
 left join tool_sums as c using (session_id)
 left join attempt_sums as a using (session_id)
 left join tree_sums as r using (session_id)
-left join own_events as e using (session_id)
+left join intermediate.session_facts as e using (session_id)
 left join inexact as i using (session_id)

@@ -1,5 +1,6 @@
 -- One row per own step: one request to the model and the tools it called.
 -- grain: session_id, turn, step
+-- rows depend on: session_id
 -- check: is_open = (end_seq is null)
 -- check: unknown_usage_attempt_count + unpriced_attempt_count <= attempt_count
 -- check: max_parallel_tool_calls <= tool_call_count

@@ -1,5 +1,6 @@
 -- One row per tool call: each block of a model's message, each call or result without one, each nested dispatch.
 -- grain: session_id, turn?, step?, call_id, ordinal
+-- rows depend on: session_id
 -- check: outcome in ('ok', 'error', 'denied', 'aborted', 'not_started', 'unknown', 'open')
 -- check: (outcome = 'open') = (result_seq is null)
 -- check: is_nested or parent_call_id is null

@@ -1,5 +1,6 @@
 -- One row per surface event of a session: every message, also what was replaced since and what was inherited.
 -- grain: session_id, seq
+-- rows depend on: session_id
 -- key of: intermediate.surface_nodes
 -- stored as: view
 

@@ -1,5 +1,6 @@
 -- One row per own turn of a session.
 -- grain: session_id, turn
+-- rows depend on: session_id
 -- check: is_dangling = (ended_at is null and end_seq is null)
 -- check: (last_phase is null) = (state in ('completed', 'max-tokens'))
 -- check: unknown_usage_attempt_count + unpriced_attempt_count <= attempt_count

@@ -1,5 +1,6 @@
 -- One row per own turn of a session, the open last one closed as the harness would when it loads the session again.
 -- grain: session_id, turn
+-- rows depend on: session_id
 -- check: not is_synthetic or state = 'interrupted'
 -- check: is_dangling = (end_seq is null)
 

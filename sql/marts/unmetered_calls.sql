@@ -1,5 +1,6 @@
 -- One row per model call of which a log states no usage, so that no total holds it.
 -- grain: session_id, branch, seq
+-- rows depend on: session_id
 -- check: kind in ('title', 'web_search')
 
 with requests as (

@@ -1,5 +1,6 @@
 -- One row per run of stream chunks of a session, as stored; the text left out.
 -- grain: session_id, line, ordinal?
+-- rows depend on: session_id
 -- stored as: cached view
 
 select

@@ -1,5 +1,6 @@
 -- One row per event of a session that is not a stream chunk, the message text left out.
 -- grain: session_id, branch, seq
+-- rows depend on: session_id
 -- stored as: cached view
 
 select

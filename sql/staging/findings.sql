@@ -8,6 +8,8 @@ select
     log_id,
     -- What was found, a name of the list in `docs/findings.md`.
     code,
+    -- Statement of `docs/invariants.md` that is broken; NULL where it is something else.
+    invariant,
     -- error: the harness would refuse the log; warning: a reader should know; advisory: harmless.
     severity,
     -- Branch of the event it is about.

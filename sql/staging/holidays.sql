@@ -1,5 +1,6 @@
 -- One row per public holiday that has no peak hours.
 -- grain: calendar, date
+-- rows depend on: calendar, date
 
 select
     -- Calendar the day is in.

@@ -1,5 +1,6 @@
 -- One row per log file seen, read or not.
 -- grain: log_id
+-- rows depend on: session_id
 
 select
     -- Log the row comes from: first 16 hex digits of the SHA-256 of source name and path.

@@ -1,5 +1,6 @@
 -- One row per event of a session that is not a stream chunk: its payload, as SQL can read it.
 -- grain: session_id, branch, seq
+-- rows depend on: session_id
 -- key of: staging.events
 
 select

@@ -1,5 +1,6 @@
 -- One row per price card, built in or of the user's own file.
 -- grain: price_source, price_id
+-- rows depend on: price_source, price_id
 -- check: price_source in ('builtin', 'override')
 -- check: (peak_factor is null) = (windows is null)
 

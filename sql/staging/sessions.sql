@@ -1,5 +1,6 @@
 -- One row per session: the log that counts, among those of which rows were read.
 -- grain: session_id
+-- rows depend on: session_id
 -- stored as: cached view
 
 select

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import duckdb
 
 from turnlake.errors import ModelError
-from turnlake.models.checks import promises, run_checks
+from turnlake.models.checks import promises, run_checks, sql_tests
 from turnlake.models.folder import sql_folder
+from turnlake.models.lanes import lane_count, make_in_order
 from turnlake.models.model import LAYERS, Model, read_models
 from turnlake.models.prices import price_views
-from turnlake.models.raw import raw_views
+from turnlake.models.raw import raw_comments, raw_views, stored_files
 from turnlake.models.text import identifier, quoted
 from turnlake.prices.prices import load_prices
 
@@ -32,10 +33,22 @@ DEFAULT_MEMORY = "500MB"
 
 @dataclass(frozen=True)
 class BuildResult:
-    """What a build made: the rows of each stored table by its name, and the number of checks that held."""
+    """What a build made: the rows of each stored table by its name, and the number of checks that held.
+
+    `renewed` are the sessions whose rows were made anew, those that are gone among them; None where all were.
+    """
 
     rows: Mapping[str, int]
     check_count: int
+    renewed: frozenset[str] | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What DuckDB may use: memory as it takes it (`500MB`), threads; the defaults where None."""
+
+    memory: str | None = None
+    threads: int | None = None
 
 
 def build_database(
@@ -54,29 +67,51 @@ def build_database(
     """
     root = root or sql_folder()
     target.unlink(missing_ok=True)
-    with closing(duckdb.connect(config=_settings(target.parent, memory, threads))) as db:
-        db.execute("set TimeZone = 'UTC'")
+    with connected(target, Limits(memory, threads)) as db, in_use(target, db):
         models = read_models(root, db)
-        db.execute(f"attach {quoted(str(target))} as {TARGET} (recovery_mode no_wal_writes)")
+        run(db, (*schemas(), *macros(root), *stored_files(state), *raw_views(), *raw_comments()))
+        run(db, price_views(prices or load_prices()))
+        stored_bytes = sum(path.stat().st_size for paths in state.tables.values() for path in paths)
+        make_in_order(db, models, _build_model, lane_count(db, stored_bytes))
+        use_whole(db)
+        _check_columns(db, models)
+        check_count = run_checks((*promises(models), *sql_tests(root)), db)
         db.execute(f"use {TARGET}")
-        db.execute("create schema memory.staging")
-        _run(db, (*schemas(), *macros(root), *raw_views(state), *price_views(prices or load_prices())))
-        # What is created goes to the file, the first of the path; staging is looked up in memory before the file.
-        db.execute(f"set search_path = '{TARGET}.main,memory.staging,{TARGET}.staging'")
-        for model in models:
-            _build_model(db, model)
-        check_count = run_checks(promises(models, root), db)
-        db.execute(f"use {TARGET}")
-        _run(db, finish(models))
-        rows = {model.name: _row_count(db, model.name) for model in models if model.stored_as == "table"}
-        db.execute(f"checkpoint {TARGET}")
-    return BuildResult(rows, check_count)
+        run(db, finish(models))
+        return BuildResult(row_counts(db, models), check_count)
 
 
-def schemas() -> Iterator[str]:
-    """The statements that make the schemas."""
+def connected(target: Path, limits: Limits) -> duckdb.DuckDBPyConnection:
+    """A connection that may spill beside the file `target`, and keeps to the limits."""
+    settings: dict[str, str | bool | int | float | list[str]] = {"temp_directory": str(target.parent / "spill")}
+    settings["memory_limit"] = limits.memory or DEFAULT_MEMORY
+    if limits.threads:
+        settings["threads"] = limits.threads
+    db = duckdb.connect(config=settings)
+    db.execute("set TimeZone = 'UTC'")
+    return db
+
+
+@contextmanager
+def in_use(target: Path, db: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """The file is in use as TARGET, made where it is not there; all is in it when the block ends well."""
+    db.execute(f"attach {quoted(str(target))} as {TARGET} (recovery_mode no_wal_writes)")
+    db.execute(f"use {TARGET}")
+    db.execute("create schema memory.staging")
+    yield
+    db.execute(f"checkpoint {TARGET}")
+
+
+def use_whole(db: duckdb.DuckDBPyConnection) -> None:
+    """From here on names of models stand for all their rows; cached views are looked up in memory before the file."""
+    # What is created goes to the first of the path.
+    db.execute(f"set search_path = '{TARGET}.main,memory.staging,{TARGET}.staging'")
+
+
+def schemas(database: str | None = None) -> Iterator[str]:
+    """The statements that make the schemas, in the database in use unless another is named."""
     for name in ("raw", *LAYERS):
-        yield f"create schema if not exists {name}"
+        yield f"create schema if not exists {f'{database}.' if database else ''}{name}"
 
 
 def macros(root: Path) -> Iterator[str]:
@@ -116,16 +151,11 @@ def final_form(model: Model) -> str:
     return model.stored_as.removeprefix("cached ")
 
 
-def _settings(folder: Path, memory: str | None, threads: int | None) -> dict[str, str | bool | int | float | list[str]]:
-    settings: dict[str, str | bool | int | float | list[str]] = {"temp_directory": str(folder / "spill")}
-    settings["memory_limit"] = memory or DEFAULT_MEMORY
-    if threads:
-        settings["threads"] = threads
-    return settings
-
-
-def _run(db: duckdb.DuckDBPyConnection, statements: Iterable[str]) -> None:
-    # One transaction: hundreds of comments, each written on its own, would cost more than the models.
+def run(db: duckdb.DuckDBPyConnection, statements: Iterable[str]) -> None:
+    """Runs statements that change the file alone."""
+    # One transaction: hundreds of comments, each written on its own, would cost more than the models. And no optimizer,
+    # for there is nothing to optimize.
+    db.execute("pragma disable_optimizer")
     db.begin()
     for statement in statements:
         try:
@@ -133,22 +163,42 @@ def _run(db: duckdb.DuckDBPyConnection, statements: Iterable[str]) -> None:
         except duckdb.Error as error:
             raise ModelError(f"{statement.splitlines()[0][:200]}: {error}") from error
     db.commit()
+    db.execute("pragma enable_optimizer")
+
+
+def make(db: duckdb.DuckDBPyConnection, model: Model, *statements: str) -> None:
+    """Runs statements that make a model. Raises ModelError that names its file."""
+    try:
+        for statement in statements:
+            db.execute(statement)
+    except duckdb.Error as error:
+        raise ModelError(f"{model.path}: {error}") from error
 
 
 def _build_model(db: duckdb.DuckDBPyConnection, model: Model) -> None:
     """Makes one model in the file; a cached view as a table in memory."""
+    use_whole(db)
     is_cached = model.stored_as == "cached view"
-    statement = creation(model, "table", "memory") if is_cached else creation(model, model.stored_as, TARGET)
-    try:
-        db.execute(statement)
-    except duckdb.Error as error:
-        raise ModelError(f"{model.path}: {error}") from error
-    columns = {row[0] for row in db.execute(f"describe {model.name}").fetchall()}
-    for name in sorted(columns ^ model.columns.keys()):
-        reason = "has no comment of its own" if name in columns else "has a comment but is not selected"
-        raise ModelError(f"{model.path}: column {name} {reason}")
+    make(db, model, creation(model, "table", "memory") if is_cached else creation(model, model.stored_as, TARGET))
 
 
-def _row_count(db: duckdb.DuckDBPyConnection, name: str) -> int:
-    [(count,)] = db.execute(f"select count(*) from {name}").fetchall()
-    return int(count)
+def _check_columns(db: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> None:
+    """Refuses a model whose comments are not those of the columns it turned out to have."""
+    found = db.execute("select schema_name || '.' || table_name, column_name from duckdb_columns() where not internal")
+    columns: dict[str, set[str]] = {}
+    for name, column in found.fetchall():
+        columns.setdefault(name, set()).add(column)
+    for model in models:
+        for column in sorted(columns[model.name] ^ model.columns.keys()):
+            is_told = column in model.columns
+            reason = "has a comment but is not selected" if is_told else "has no comment of its own"
+            raise ModelError(f"{model.path}: column {column} {reason}")
+
+
+def row_counts(db: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> dict[str, int]:
+    """The number of rows of each stored table, by its name."""
+    names = [model.name for model in models if model.stored_as == "table"]
+    if not names:
+        return {}
+    [counts] = db.execute(f"select {', '.join(f'(select count(*) from {name})' for name in names)}").fetchall()
+    return dict(zip(names, map(int, counts), strict=True))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from turnlake import __version__
 from turnlake.errors import ModelError
+from turnlake.models.model import LAYERS
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -24,10 +25,13 @@ def sql_folder(package: Path = PACKAGE) -> Path:
 
 
 def models_digest() -> str:
-    """What the models of this turnlake are, in hex: it changes with any of their files and with each version."""
+    """What the models of this turnlake are, in hex: it changes with any of their files, their macros, and each version.
+
+    Queries over the models (reports, alerts) are not in the database.
+    """
     digest = sha256(__version__.encode())
     root = sql_folder()
-    for path in sorted(root.rglob("*.sql")):
+    for path in sorted(path for layer in ("macros", *LAYERS) for path in (root / layer).rglob("*.sql")):
         digest.update(f"\0{path.relative_to(root).as_posix()}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()

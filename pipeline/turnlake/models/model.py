@@ -29,7 +29,7 @@ RAW_VIEWS = frozenset(f"raw.{name}" for name in (*TABLES, "chunks", "loads", "pr
 # A cached view is a table in memory while other models are built, and a plain view in the finished database.
 STORED_AS = ("table", "view", "cached view")
 
-HEADER_LINE = re.compile(r"-- (grain|check|stored as|key of): (.*)")
+HEADER_LINE = re.compile(r"-- (grain|check|stored as|key of|rows depend on): (.*)")
 FINAL_SELECT = re.compile(r"^select(?: distinct)?$", re.MULTILINE)
 COMMENT_BLOCK = re.compile(r"^((?:    -- .*\n)+)", re.MULTILINE)
 # The last word of an expression is the column's name.
@@ -57,6 +57,8 @@ class Model:
     key_of: str | None
     checks: tuple[str, ...]
     stored_as: str
+    # The columns a row shares with all rows it is made from; () where it may be made from any.
+    depends_on: tuple[str, ...]
     columns: Mapping[str, str]
     reads: frozenset[str]
 
@@ -64,6 +66,11 @@ class Model:
     def layer(self) -> str:
         """The schema of the model."""
         return self.name.split(".")[0]
+
+    @property
+    def is_by_session(self) -> bool:
+        """Whether the rows of a session depend on the logs of that session alone."""
+        return self.depends_on == ("session_id",)
 
     @property
     def query(self) -> str:
@@ -77,6 +84,7 @@ def read_models(root: Path, db: DuckDBPyConnection) -> list[Model]:
     models = {model.name: model for model in (read_model(path, db) for path in paths if path.suffixes == [".sql"])}
     for model in models.values():
         _check_reads(model, models.keys() | RAW_VIEWS)
+        _check_dependence(model, models)
     graph = {name: sorted(model.reads & models.keys()) for name, model in models.items()}
     try:
         return [models[name] for name in TopologicalSorter(graph).static_order()]
@@ -106,6 +114,7 @@ def read_model(path: Path, db: DuckDBPyConnection) -> Model:
         key_of=_last(stated, "key of"),
         checks=tuple(value for key, value in stated if key == "check"),
         stored_as=stored_as,
+        depends_on=_words(_last(stated, "rows depend on")),
         columns=dict(_column_comments(path, sql)),
         reads=frozenset(_tables_read(path, sql, db)),
     )
@@ -120,6 +129,10 @@ def _header(sql: str) -> list[str]:
 
 def _last(stated: list[tuple[str, ...]], key: str) -> str | None:
     return next((value for name, value in reversed(stated) if name == key), None)
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",")) if text else ()
 
 
 def _grain(path: Path, text: str | None) -> tuple[Key, ...]:
@@ -184,3 +197,15 @@ def _check_reads(model: Model, known: frozenset[str] | set[str]) -> None:
             raise ModelError(f"{model.path}: a model of {model.layer} may not read {name}")
         if name not in known:
             raise ModelError(f"{model.path}: there is no table {name}")
+
+
+def _check_dependence(model: Model, models: Mapping[str, Model]) -> None:
+    """Refuses what can't depend on so little: a column it has not, a row made from rows that depend on more."""
+    if not model.depends_on:
+        return
+    for column in model.depends_on:
+        if column not in model.columns:
+            raise ModelError(f"{model.path}: its rows can't depend on {column}, which is none of its columns")
+    for name in sorted(model.reads & models.keys()):
+        if not models[name].depends_on:
+            raise ModelError(f"{model.path}: its rows depend on more than it says: those of {name} depend on any")

@@ -1,9 +1,13 @@
-"""The schema raw: views over the Parquet files of one state, by absolute path."""
+"""The schema raw: views over the Parquet files of one state.
+
+The views name the files by macros, which hold the absolute paths: another state needs other macros, and the views stay.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from turnlake.findings import INVARIANTS
 from turnlake.models.text import path_list, quoted
 from turnlake.parquet.tables import TABLES, Column, Table
 
@@ -31,6 +35,10 @@ OF_A_CHUNK = (
     Column("time_ms", "int", "Time of the chunk, Unix ms."),
     Column("text", "text", "Text or arguments of a delta; NULL where the chunk is none."),
 )
+OF_A_FINDING = (
+    SESSION_ID,
+    Column("invariant", "text", "Statement of `docs/invariants.md` that is broken; NULL where it is something else."),
+)
 # Of a run, told the same of each of its chunks.
 RUN_FACTS = (
     *("log_id", "branch", "line", "byte_offset", "is_provisional", "form", "turn", "step"),
@@ -47,30 +55,63 @@ LOADS = (
     Column("events_added", "int", "Events new to the lake, chunks expanded."),
     Column("read", "text", "JSON text: what was read of each log."),
 )
+_LOGS = """
+select
+    l.*,
+    instant(l.created_at_ms) as created_at,
+    instant(l.first_event_ms) as first_event_at,
+    instant(l.last_event_ms) as last_event_at
+from stored_logs() as l"""
+_OF_ITS_LOG = "left join stored_logs() as l using (log_id)"
+# A function of the code alone, so it is not stored.
+_INVARIANT = " ".join(f"when {quoted(code)} then {quoted(invariant)}" for code, invariant in INVARIANTS.items())
+_FINDINGS = f"""
+select t.*, l.session_id, case t.code {_INVARIANT} end as invariant
+from stored_findings() as t {_OF_ITS_LOG}"""
 LOADS_ABOUT = "One row per run that read logs."
 CHUNKS = Table("chunks", "One row per stream chunk, expanded from the runs they are stored in.", ())
 
 
-def raw_views(files: RawFiles) -> Iterator[str]:
-    """The statements that make the views of schema raw, with their comments. The macros must be there already."""
-    logs = _parquet(files.tables["logs"])
-    yield from _view(
-        TABLES["logs"],
-        OF_A_LOG,
-        "select l.*, instant(l.created_at_ms) as created_at, instant(l.first_event_ms) as first_event_at, "
-        f"instant(l.last_event_ms) as last_event_at from {logs} as l",
+def stored_files(files: RawFiles) -> Iterator[str]:
+    """The statements that make the macros `stored_<table>()` for the views of schema raw."""
+    for table in TABLES:
+        yield stored_file(table, f"from read_parquet({path_list(files.tables[table])})")
+    yield stored_file("loads", _loads(files.loads))
+
+
+def stored_file(table: str, query: str, database: str | None = None) -> str:
+    """The statement that makes one of these macros, in the database in use unless another is named."""
+    return f"create or replace macro {f'{database}.main.' if database else ''}stored_{table}() as table {query}"
+
+
+def raw_views(database: str | None = None) -> Iterator[str]:
+    """The statements that make the views of schema raw, in the database in use unless another is named.
+
+    All macros must be there already.
+    """
+    for table, _, query in _views():
+        yield f"create or replace view {f'{database}.' if database else ''}raw.{table.name} as {query}"
+
+
+def raw_comments() -> Iterator[str]:
+    """The statements that describe these views: the columns of their tables and those they add."""
+    for table, more, _ in _views():
+        yield f"comment on view raw.{table.name} is {quoted(table.about)}"
+        for column in (*table.columns, *more):
+            yield f'comment on column raw.{table.name}."{column.name}" is {quoted(column.about)}'
+
+
+def _views() -> tuple[tuple[Table, tuple[Column, ...], str], ...]:
+    """Each view's table, the columns the view adds, and its query."""
+    events = f"select t.*, {_event_facts('t.seq', 't.time_ms')}"
+    return (
+        (TABLES["logs"], OF_A_LOG, _LOGS),
+        (TABLES["events"], OF_AN_EVENT, f"{events} from stored_events() as t {_OF_ITS_LOG}"),
+        (TABLES["chunk_runs"], OF_AN_EVENT, f"{events} from stored_chunk_runs() as t {_OF_ITS_LOG}"),
+        (CHUNKS, _chunk_columns(), _chunks()),
+        (TABLES["findings"], OF_A_FINDING, _FINDINGS),
+        (Table("loads", LOADS_ABOUT, LOADS), (), "from stored_loads()"),
     )
-    for table in (TABLES["events"], TABLES["chunk_runs"]):
-        query = f"select t.*, {_event_facts('t.seq', 't.time_ms')} from {_parquet(files.tables[table.name])} as t"
-        yield from _view(table, OF_AN_EVENT, f"{query} left join {logs} as l using (log_id)")
-    yield from _view(CHUNKS, _chunk_columns(), _chunks(files.tables["chunk_runs"], logs))
-    findings = f"select t.*, l.session_id from {_parquet(files.tables['findings'])} as t"
-    yield from _view(TABLES["findings"], (SESSION_ID,), f"{findings} left join {logs} as l using (log_id)")
-    yield from _view(Table("loads", LOADS_ABOUT, LOADS), (), _loads(files.loads))
-
-
-def _parquet(paths: tuple[Path, ...]) -> str:
-    return f"read_parquet({path_list(paths)})"
 
 
 def _event_facts(seq: str, time_ms: str) -> str:
@@ -85,9 +126,8 @@ def _chunk_columns() -> tuple[Column, ...]:
     return (*(described[name] for name in RUN_FACTS), *OF_A_CHUNK, *OF_AN_EVENT)
 
 
-def _chunks(paths: tuple[Path, ...], logs: str) -> str:
+def _chunks() -> str:
     """Chunk k of a run: k further in seq (in position, where the stream is embedded), the first k gaps later."""
-    runs = _parquet(paths)
     facts = ", ".join(RUN_FACTS)
     return f"""
 with first_positions as (
@@ -98,7 +138,7 @@ with first_positions as (
         ordinal,
         (sum(chunk_count) over (partition by log_id, branch, seq order by ordinal) - chunk_count)::bigint
             as first_position
-    from {runs}
+    from stored_chunk_runs()
     where form = 'stream'
 ),
 
@@ -111,7 +151,7 @@ chunks as (
         unnest(list_reduce(coalesce(dt, []), lambda times, gap: list_append(times, times[-1] + gap), [time_ms]))
             as time_ms,
         unnest(texts) as text
-    from {runs}
+    from stored_chunk_runs()
     left join first_positions using (log_id, branch, seq, ordinal)
 ),
 
@@ -125,7 +165,7 @@ placed as (
 
 select t.*, {_event_facts("t.seq", "t.time_ms")}
 from placed as t
-left join {logs} as l using (log_id)"""
+{_OF_ITS_LOG}"""
 
 
 def _loads(path: Path | None) -> str:
@@ -139,12 +179,3 @@ def _loads(path: Path | None) -> str:
     lines = f"read_json({quoted(str(path))}, format = 'newline_delimited', ignore_errors = true, columns = {{{spec}}})"
     # A build that died while it wrote its line left half of one, until the next build cuts it off.
     return f"select * from {lines} where started_at is not null"
-
-
-def _view(table: Table, more: tuple[Column, ...], query: str) -> Iterator[str]:
-    """A view and its comments: of the table's own columns and of those the view adds."""
-    name = f"raw.{table.name}"
-    yield f"create or replace view {name} as {query}"
-    yield f"comment on view {name} is {quoted(table.about)}"
-    for column in (*table.columns, *more):
-        yield f'comment on column {name}."{column.name}" is {quoted(column.about)}'

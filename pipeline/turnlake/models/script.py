@@ -10,7 +10,7 @@ from turnlake.models.build import comments, creation, final_form, macros, schema
 from turnlake.models.folder import sql_folder
 from turnlake.models.model import read_models
 from turnlake.models.prices import price_views
-from turnlake.models.raw import raw_views
+from turnlake.models.raw import raw_comments, raw_views, stored_files
 from turnlake.prices.prices import load_prices
 
 if TYPE_CHECKING:
@@ -26,7 +26,14 @@ def build_script(state: RawFiles, prices: Prices | None = None, root: Path | Non
     root = root or sql_folder()
     with duckdb.connect() as db:
         models = read_models(root, db)
-    statements = [*schemas(), *macros(root), *raw_views(state), *price_views(prices or load_prices())]
+    statements = [
+        *schemas(),
+        *macros(root),
+        *stored_files(state),
+        *raw_views(),
+        *raw_comments(),
+        *price_views(prices or load_prices()),
+    ]
     for model in models:
         statements += [creation(model, final_form(model)), *comments(model)]
     for statement in statements:

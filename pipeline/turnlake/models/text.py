@@ -1,4 +1,4 @@
-"""SQL text: quoting of values and names."""
+"""SQL text: quoting of values and names, and what DuckDB says of it in one line."""
 
 from __future__ import annotations
 
@@ -22,3 +22,8 @@ def identifier(name: str) -> str:
 def path_list(paths: Iterable[Path]) -> str:
     """Paths as a SQL list of strings."""
     return "[" + ", ".join(quoted(str(path)) for path in paths) + "]"
+
+
+def reason(error: Exception) -> str:
+    """What DuckDB says is wrong, in one line, without the place in the query that it draws."""
+    return " ".join(str(error).partition("\n\nLINE")[0].split())

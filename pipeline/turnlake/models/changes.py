@@ -1,0 +1,127 @@
+"""Which sessions one state of the lake may tell differently than another, and in which files their rows lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from turnlake.models.text import path_list, quoted
+from turnlake.parquet.ingest import TAIL_PART
+from turnlake.parquet.rawfiles import RawFiles
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from turnlake.parquet.state import State
+
+# Of the sessions there are, so many may differ; where more do, everything is built anew.
+MOST_RENEWED = 0.25
+# The tables whose rows belong to the parts that the manifest names for a log.
+IN_PARTS = ("events", "chunk_runs")
+# Where the manifest lists the parts of a log.
+PARTS = 3
+
+# A manifest of a state, as stored.
+Stored = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Change:
+    """`sessions` are those that may differ, be it that they are new or gone, `log_ids` the logs that hold them now.
+
+    `files` are those of the later state that hold rows of these logs, and rows of others too.
+    """
+
+    sessions: frozenset[str]
+    log_ids: frozenset[str]
+    files: RawFiles
+
+
+def change_between(before: State, after: State, db: DuckDBPyConnection) -> Change | None:
+    """What changed from one state to the other, told by rows and files alone; None where it is too much.
+
+    A log's rows are in its parts, in the tail, and one in `logs`. Where none of these differ, nothing does, whatever
+    was read in between.
+    """
+    old, new = before.manifest(), after.manifest()
+    if old["parser_version"] != new["parser_version"]:
+        return None
+    changed = _logs_in_other_parts(old, new)
+    if len(changed) > MOST_RENEWED * len(new["logs"]):
+        return None
+    changed |= _logs_with_other_rows(db, before, after)
+    sessions = _sessions(db, changed, (before, after))
+    if len(sessions) > MOST_RENEWED * len(new["logs"]):
+        return None
+    log_ids = _logs_of(db, sessions, after)
+    return Change(sessions, log_ids, _files(new, log_ids, after))
+
+
+def _logs_in_other_parts(old: Stored, new: Stored) -> set[str]:
+    """Logs that are in one of the two only, or whose parts are not the same files."""
+    contents_before, contents = _contents(old), _contents(new)
+    return {
+        log_id
+        for log_id in old["logs"].keys() | new["logs"].keys()
+        if log_id not in old["logs"]
+        or log_id not in new["logs"]
+        or old["logs"][log_id][PARTS] != new["logs"][log_id][PARTS]
+        or any(contents_before.get(part) != contents.get(part) for part in new["logs"][log_id][PARTS])
+    }
+
+
+def _contents(manifest: Stored) -> dict[str, list[tuple[str, str]]]:
+    """Table and digest of the files that make up a part, by its name."""
+    contents: dict[str, list[tuple[str, str]]] = {}
+    for table, name, _, digest in sorted(manifest["files"]):
+        if table in IN_PARTS:
+            contents.setdefault(name, []).append((table, digest))
+    return contents
+
+
+def _logs_with_other_rows(db: DuckDBPyConnection, before: State, after: State) -> set[str]:
+    """Logs whose own row, or whose rows in the tail, differ in any column. No two rows of a log are the same.
+
+    A proof is long and follows from what else is compared.
+    """
+    pairs = [(before.part_files("logs"), after.part_files("logs"))]
+    pairs += [((before.path / table / TAIL_PART,), (after.path / table / TAIL_PART,)) for table in IN_PARTS]
+    found: set[str] = set()
+    for pair in pairs:
+        one, other = (
+            f"select columns(lambda c: c <> 'proof') from read_parquet({path_list(path.absolute() for path in paths)})"
+            for paths in pair
+        )
+        query = f"select log_id from (({one} except {other}) union all ({other} except {one}))"
+        found |= {log_id for (log_id,) in db.execute(query).fetchall()}
+    return found
+
+
+def _sessions(db: DuckDBPyConnection, log_ids: Iterable[str], states: Iterable[State]) -> frozenset[str]:
+    """The sessions that these logs hold in one of the states."""
+    logs = path_list(path for state in states for path in state.part_files("logs"))
+    query = f"select distinct session_id from read_parquet({logs}) where log_id in (select unnest($1))"
+    found = db.execute(query, [sorted(log_ids)]).fetchall()
+    return frozenset(session_id for (session_id,) in found if session_id is not None)
+
+
+def _logs_of(db: DuckDBPyConnection, sessions: Iterable[str], state: State) -> frozenset[str]:
+    """The logs of a state that hold these sessions."""
+    logs = path_list(state.part_files("logs"))
+    query = f"select log_id from read_parquet({logs}) where session_id in (select unnest($1))"
+    return frozenset(log_id for (log_id,) in db.execute(query, [sorted(sessions)]).fetchall())
+
+
+def _files(manifest: Mapping[str, Any], log_ids: Iterable[str], state: State) -> RawFiles:
+    """The files of a state that hold rows of these logs."""
+    parts = {part for log_id in log_ids for part in manifest["logs"][log_id][PARTS]} | {TAIL_PART}
+    files = state.raw_files()
+    few = {table: tuple(path for path in files.tables[table] if path.name in parts) for table in IN_PARTS}
+    return RawFiles({**files.tables, **few}, files.loads)
+
+
+def of_these(column: str, values: Iterable[str]) -> str:
+    """A condition that names its values, so that readers of files can skip what can't hold."""
+    names = ", ".join(map(quoted, sorted(values)))
+    return f"{column} in ({names})" if names else "false"

@@ -1,0 +1,120 @@
+"""A database that was built from another state -> one of this state, where few sessions differ.
+
+Models whose rows depend on one session alone are made for the sessions that differ, in memory, and take the place of
+the rows those have in the file; all other models are made whole from what is stored then.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from turnlake.models.build import (
+    TARGET,
+    BuildResult,
+    Limits,
+    connected,
+    creation,
+    in_use,
+    make,
+    row_counts,
+    run,
+    schemas,
+    use_whole,
+)
+from turnlake.models.changes import change_between, of_these
+from turnlake.models.checks import promises, run_checks, sql_tests
+from turnlake.models.folder import sql_folder
+from turnlake.models.lanes import lane_count, make_in_order
+from turnlake.models.model import LAYERS, read_models
+from turnlake.models.raw import raw_views, stored_file, stored_files
+from turnlake.models.text import path_list
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+    from duckdb import DuckDBPyConnection
+
+    from turnlake.models.changes import Change
+    from turnlake.models.model import Model
+    from turnlake.parquet.rawfiles import RawFiles
+    from turnlake.parquet.state import State
+
+# The database in memory that holds the sessions that differ, as if there were no others.
+RENEWED = "renewed"
+RENEWED_PATH = ",".join(f"{database}.{schema}" for database in (RENEWED, TARGET) for schema in ("main", "raw", *LAYERS))
+
+
+def renew_database(
+    database: Path,
+    before: State,
+    state: State,
+    target: Path,
+    *,
+    memory: str | None = None,
+    threads: int | None = None,
+    root: Path | None = None,
+) -> BuildResult | None:
+    """Makes the database file `target` of a state from that of the state before; None where too much differs.
+
+    `database` was built by the same models with the same prices; it is copied. Raises ModelError as `build_database`.
+    """
+    root = root or sql_folder()
+    with connected(target, Limits(memory, threads)) as db:
+        change = change_between(before, state, db)
+        if change is None:
+            return None
+        shutil.copyfile(database, target)
+        with in_use(target, db):
+            return _renew(db, target, state.raw_files(), change, root)
+
+
+def _renew(db: DuckDBPyConnection, target: Path, files: RawFiles, change: Change, root: Path) -> BuildResult:
+    models = read_models(root, db)
+    run(db, stored_files(files))
+    db.execute(f"attach ':memory:' as {RENEWED}")
+    for statement in (*schemas(RENEWED), *_restricted(change), *raw_views(RENEWED)):
+        db.execute(statement)
+    differs = of_these("session_id", change.sessions)
+    read_whole = {name for model in models if not model.is_by_session for name in model.reads}
+    lanes = lane_count(db, target.stat().st_size)
+    make_in_order(db, models, lambda lane, model: _make(lane, model, differs, read_whole), lanes)
+    _use_renewed(db)
+    count = run_checks(promises(model for model in models if model.is_by_session), db)
+    use_whole(db)
+    count += run_checks((*promises(model for model in models if not model.is_by_session), *sql_tests(root)), db)
+    return BuildResult(row_counts(db, models), count, change.sessions)
+
+
+def _restricted(change: Change) -> Iterator[str]:
+    """The statements that let the raw views of RENEWED read the rows of the sessions that differ alone."""
+    is_one_of_these = of_these("log_id", change.log_ids)
+    for table, paths in change.files.tables.items():
+        query = f"from read_parquet({path_list(paths)}) where {is_one_of_these}"
+        yield stored_file(table, query, RENEWED)
+    yield stored_file("loads", f"from {TARGET}.main.stored_loads()", RENEWED)
+
+
+def _make(db: DuckDBPyConnection, model: Model, differs: str, read_whole: Collection[str]) -> None:
+    """Makes one model where those behind it look it up."""
+    if model.is_by_session:
+        _use_renewed(db)
+        make(db, model, *_renewal(model, differs))
+    use_whole(db)
+    if model.stored_as == "cached view" and model.name in read_whole:
+        make(db, model, creation(model, "table", "memory"))
+    elif model.stored_as == "table" and not model.is_by_session:
+        # The table stays, and with it its comments.
+        make(db, model, f"delete from {TARGET}.{model.name}", f"insert into {TARGET}.{model.name}\n{model.query}")
+
+
+def _use_renewed(db: DuckDBPyConnection) -> None:
+    db.execute(f"set search_path = '{RENEWED_PATH}'")
+
+
+def _renewal(model: Model, differs: str) -> Iterator[str]:
+    yield creation(model, "view" if model.stored_as == "view" else "table", RENEWED)
+    if model.stored_as == "table":
+        yield f"delete from {TARGET}.{model.name} where {differs}"
+        yield f"insert into {TARGET}.{model.name} from {RENEWED}.{model.name}"
