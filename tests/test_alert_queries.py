@@ -121,8 +121,9 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> duckdb.DuckDBPyConnection:
     # No check of the derivation has been written into this database yet.
     with duckdb.connect(folder / "lake.duckdb") as file:
         file.execute(
-            "insert into marts.projection_checks values "
-            "('failed', 6, false, 'message 2', 'a', 'b', 3), ('fine', 6, true, null, 'a', 'a', 3)"
+            "insert into marts.projection_checks by name from (values "
+            "('failed', 'l1', 'mismatch', 'differs: usage', 3), ('fine', 'l2', 'match', null, 3)"
+            ") as c (session_id, log_id, status, reason, checkpoint_count)"
         )
     return opened(folder / "lake.duckdb")
 
@@ -141,7 +142,8 @@ def test_the_alerts_are_those_that_are_promised() -> None:
 @pytest.mark.parametrize("name", ALERTS)
 def test_an_alert_is_one_select_with_its_threshold_first(db: duckdb.DuckDBPyConnection, name: str) -> None:
     text = ALERTS[name]
-    assert re.match(r"-- One row per .*\.\n\nwith threshold as \(\n    -- .*\n    select ", text), text[:200]
+    head = r"-- One row per .*\.\n-- key: [a-z_, ]+\n\nwith threshold as \(\n    -- .*\n    select "
+    assert re.match(head, text), text[:200]
     assert len(duckdb.extract_statements(text)) == 1
     found = db.sql(text)
     assert found.columns[:5] == ["session_id", "turn", "at", "severity", "message"]
@@ -223,7 +225,7 @@ def test_unreadable_logs(db: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_projection_mismatch(db: duckdb.DuckDBPyConnection) -> None:
-    message = "messages differ before event 6: message 2"
+    message = "differs: usage"
     assert fired(db, "projection_mismatch") == [("failed", None, "error", message)]
 
 

@@ -15,7 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from turnlake.api import connect, frame
+    from turnlake.api import frame
+    from turnlake.connection import connect
     from turnlake.errors import LakeError, ModelError, QueryError, SourceError, TurnlakeError, UsageError
     from turnlake.events.reader import read_log
     from turnlake.projection.attempts import project_attempt_request
@@ -55,7 +56,7 @@ _HOMES = {
     "TurnlakeError": "turnlake.errors",
     "UsageError": "turnlake.errors",
     "closers": "turnlake.projection.closers",
-    "connect": "turnlake.api",
+    "connect": "turnlake.connection",
     "derive_messages": "turnlake.projection.derive",
     "fold_request_context": "turnlake.projection.requests",
     "fold_request_header": "turnlake.projection.requests",

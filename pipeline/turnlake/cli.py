@@ -3,42 +3,57 @@
 A command is a module of `turnlake.commands` with `HELP`, `EXAMPLE`, `add_arguments(parser)` and
 `run(args) -> int`. Only the module of the command asked for is loaded, and it loads what is heavy inside `run`.
 
-Exit codes: 0 fine; 1 the thing asked about is not fine; 2 wrong usage or input; 3 internal failure.
+Exit codes: 0 fine; 1 the thing asked about is not fine; 2 wrong usage or input; 3 internal failure,
+or a delivery that failed.
 """
 
 from __future__ import annotations
 
 import argparse
-import difflib
+import errno
 import os
 import select
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
 from turnlake import __version__
 from turnlake.console import note, tolerate_any_text
-from turnlake.errors import TurnlakeError, UsageError
+from turnlake.errors import LakeError, TurnlakeError, UsageError, nearest
+from turnlake.signals import sigterm_as_interrupt, was_terminated
 
 # Name of a command -> its module under turnlake.commands, in the order of the help.
 COMMANDS = {
     "build": "build",
     "ingest": "ingest",
     "model": "model",
+    "check": "check",
+    "alerts": "alerts",
+    "show": "show",
+    "trace": "trace",
+    "diagnose": "diagnose",
+    "report": "report",
     "sql": "sql",
     "prices": "prices",
+    "export": "export",
+    "publish": "publish",
     "sample": "sample",
     "doctor": "doctor",
 }
 
 ABOUT = "Turns DeepSeek Harness session logs into Parquet event tables and a DuckDB database."
 INTERNAL_FAILURE = 3
-# 128 + SIGINT and 128 + SIGPIPE: what a shell reports for programs that these signals end.
+# 128 + SIGINT, SIGTERM and SIGPIPE: what a shell reports for programs that these signals end.
 INTERRUPTED = 130
+TERMINATED = 143
 PIPE_CLOSED = 141
 STDOUT = 1
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+# DuckDB's words for it.
+OUT_OF_MEMORY = "Out of Memory Error"
 
 
 class Command(Protocol):
@@ -99,24 +114,18 @@ class TopParser(Parser):
         return super().format_help()
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """` (did you mean …?)` with the most similar known word, or nothing."""
-    similar = difflib.get_close_matches(word, list(known), n=1)
-    return f" (did you mean {similar[0]}?)" if similar else ""
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line, without the program's name; returns the exit code and raises nothing without --debug."""
     words = list(sys.argv[1:] if argv is None else argv)
     tolerate_any_text()
     try:
-        code = dispatch(words)
-        sys.stdout.flush()
+        with sigterm_as_interrupt():
+            code = dispatch(words)
+            sys.stdout.flush()
     except KeyboardInterrupt:
-        note("turnlake: interrupted")
-        return INTERRUPTED
+        return interrupted()
     except Exception as error:  # noqa: BLE001 - the last place where a failure can be told in one line
-        return failed(error, words)
+        return interrupted() if was_terminated() else failed(error, words)
     return code
 
 
@@ -126,7 +135,20 @@ def dispatch(words: Sequence[str]) -> int:
         name, args = parse(words)
     except SystemExit:  # --help and --version have printed what was asked for
         return 0
-    return load(name).run(args)
+    try:
+        return load(name).run(args)
+    except OSError as error:
+        if error.errno in NOT_ALLOWED and _is_in(error.filename, args.lake):
+            raise LakeError(
+                f"the lake {args.lake} can't be used by this user: {error.filename}: {error.strerror}. Run this as the "
+                "user who built it, let that user give access, or name another lake by --lake."
+            ) from error
+        raise
+
+
+def _is_in(path: object, folder: Path) -> bool:
+    """Whether the path of a failed call is the folder or lies in it."""
+    return isinstance(path, str | os.PathLike) and Path(path).absolute().is_relative_to(folder.absolute())
 
 
 def parse(words: Sequence[str]) -> tuple[str, argparse.Namespace]:
@@ -178,11 +200,17 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
         default=Path(os.environ.get("TURNLAKE_LAKE") or "data/lake"),
         help="folder of the lake (default: $TURNLAKE_LAKE, else data/lake)",
     )
-    common.add_argument("-q", "--quiet", action="store_true", help="no progress and no notes on stderr")
+    common.add_argument("-q", "--quiet", action="store_true", help="no progress, notes and summaries: only trouble")
     common.add_argument("-v", "--verbose", action="store_true", help="more notes on stderr")
     common.add_argument("--strict", action="store_true", help="exit with 1 where something is partial")
     common.add_argument("--json", action="store_true", help="one JSON document on stdout")
     common.add_argument("--debug", action="store_true", help="show the traceback of a failure")
+
+
+def interrupted() -> int:
+    """Tells in one line on stderr by what a command was ended; returns its exit code."""
+    note(f"turnlake: {'terminated' if was_terminated() else 'interrupted'}")
+    return TERMINATED if was_terminated() else INTERRUPTED
 
 
 def failed(error: Exception, words: Sequence[str]) -> int:
@@ -191,12 +219,32 @@ def failed(error: Exception, words: Sequence[str]) -> int:
         return PIPE_CLOSED
     if "--debug" in words:
         raise error
+    command = " ".join(["turnlake", *words[:1]])
+    if is_disk_full(error):
+        reason = " ".join(str(error).split())
+        note(f"turnlake: {command} failed, for the disk is full. Free some space and run it again. ({reason})")
+        return INTERNAL_FAILURE
+    if OUT_OF_MEMORY in str(error):
+        note(f"turnlake: {command} failed, for its memory is used up. Give it more by --memory, or fewer --threads.")
+        return UsageError.exit_code
     if isinstance(error, TurnlakeError):
         note(f"turnlake: {error}")
+        for line in getattr(error, "__notes__", ()):
+            note(f"  {line}")
         return error.exit_code
-    command = " ".join(["turnlake", *words[:1]])
-    note(f"turnlake: {command} failed: {type(error).__name__}: {error}; --debug shows where")
+    reason = " ".join(str(error).split())
+    note(f"turnlake: {command} failed: {type(error).__name__}: {reason}; --debug shows where")
     return INTERNAL_FAILURE
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether a failure, or what it came of, is that of a disk or quota that is used up."""
+    while error is not None:
+        # DuckDB tells it in words only.
+        if getattr(error, "errno", None) in DISK_FULL or os.strerror(errno.ENOSPC) in str(error):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _nobody_reads_stdout() -> bool:

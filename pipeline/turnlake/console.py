@@ -32,10 +32,20 @@ def plain(text: str, *, newlines: bool = False) -> str:
     return unsafe.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
-def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
-    """Prints rows to stdout, numbers to the right; None, which is unknown, shows as a dash and never as 0."""
+def print_table(
+    headers: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    title: str | None = None,
+    right: Sequence[bool] | None = None,
+) -> None:
+    """Prints rows to stdout; None, which is unknown, shows as a dash and never as 0.
+
+    `right` tells which columns stand to the right; without it those do that hold numbers.
+    """
     table = [list(row) for row in rows]
-    right = [_is_numeric([row[index] for row in table]) for index in range(len(headers))]
+    if right is None:
+        right = [_is_numeric([row[index] for row in table]) for index in range(len(headers))]
     texts = [[_shown(cell) for cell in row] for row in table]
     if sys.stdout.isatty():
         _draw(headers, texts, right, title)
@@ -51,6 +61,11 @@ def print_json(value: Any) -> None:
 def as_text(value: object) -> str:
     """A value as text; money without an exponent."""
     return format(value, "f") if isinstance(value, Decimal) else str(value)
+
+
+def plural(number: int | None, noun: str) -> str:
+    """`1 call`, `2,000 calls`, `– calls`."""
+    return f"{UNKNOWN if number is None else f'{number:,}'} {noun}{'' if number == 1 else 's'}"
 
 
 def note(text: str, *, quiet: bool = False) -> None:

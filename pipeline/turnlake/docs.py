@@ -6,10 +6,11 @@
 The tables come from the catalog of a database that is built from the sample, the commands from their parsers, the
 findings from their list. In README.md the lines between
 
-    <!-- transcript: turnlake build data/sample -->
+    <!-- transcript: turnlake build data/sample --lake data/demo -->
     <!-- end of transcript -->
 
-are replaced by that command and what it prints, run in a folder that holds nothing but the sample.
+are replaced by that command and what it prints, run in a folder that holds nothing but the sample. In docs/recipes.md
+each query is followed by its answer.
 """
 
 from __future__ import annotations
@@ -30,11 +31,14 @@ from typing import NamedTuple
 from turnlake import cli, findings
 from turnlake.errors import TurnlakeError
 from turnlake.parquet import tables
+from turnlake.recipes import answered
 
 ROOT = Path(__file__).resolve().parents[2]
-LAKE = Path("data", "lake")
+LAKE = Path("data", "demo")
 MADE = "<!-- Made by `make docs`; change the code it is made from. -->"
 
+# What a command prints of the clock; a page can't show it and stay fresh.
+CLOCK = re.compile(r"(?<=last build )[-:0-9 ]+(?= UTC)")
 TRANSCRIPT = re.compile(r"(<!-- transcript: (.+?) -->\n).*?(<!-- end of transcript -->)", re.DOTALL)
 GRAIN = re.compile(r"^-- grain: (.+)$", re.MULTILINE)
 
@@ -77,6 +81,8 @@ def pages(root: Path) -> Iterator[tuple[Path, str]]:
         database = folder / LAKE / "turnlake.duckdb"
         marts = list(mart_tables(database, root / "sql" / "marts"))
         yield root / "docs" / "tables.md", tables_page(marts, raw_tables(database))
+        recipes = root / "docs" / "recipes.md"
+        yield recipes, answered(recipes.read_text("utf-8"), database)
     yield root / "docs" / "commands.md", commands_page()
     yield root / "docs" / "findings.md", findings_page()
 
@@ -104,9 +110,10 @@ def transcript(command: str, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "turnlake", *words], cwd=folder, env=machine, text=True, capture_output=True
     )
-    if done.returncode:
+    # 1 says that the thing asked about is not fine, as when an alert fires.
+    if done.returncode > 1:
         raise DocsError(f"{command} ended with {done.returncode}: {done.stderr.strip()}")
-    return f"```console\n$ {command}\n{done.stdout.rstrip()}\n```\n"
+    return f"```console\n$ {command}\n{CLOCK.sub('…', done.stdout.rstrip())}\n```\n"
 
 
 def raw_tables(database: Path) -> Iterator[TableDoc]:
@@ -193,7 +200,7 @@ def commands_page() -> str:
     return page(
         "Commands",
         "Results go to stdout, progress and notes to stderr. Exit codes: 0 fine; 1 the thing asked about is not fine;",
-        "2 wrong usage or input; 3 internal failure.",
+        "2 wrong usage or input; 3 internal failure, or a delivery that failed.",
         *(f"\n## {name}\n\n```text\n{parser.format_help().strip()}\n```" for name, parser in helps),
     )
 

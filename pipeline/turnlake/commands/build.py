@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from turnlake.commands import ingest, model
@@ -37,30 +38,42 @@ def run(args: argparse.Namespace) -> int:
 
         return follow(args)
     summary, is_partial = build(args)
-    from turnlake.console import print_json
-    from turnlake.reports.summary import as_json, print_text
+    from turnlake.console import note, print_json
+    from turnlake.reports.summary import as_json, print_text, what_is_partial
 
+    differing = summary.checks.get("mismatch", 0)
+    if differing:
+        note(
+            f"turnlake: the tables of {differing} sessions say something else than their logs: marts.projection_checks "
+            "tells where, `turnlake check` reads the logs again"
+        )
+    code = 1 if differing or (args.strict and (is_partial or summary.is_partial)) else 0
     if args.json:
         print_json(as_json(summary))
-    else:
+    elif not args.quiet:
         print_text(summary)
-    return 1 if args.strict and (is_partial or summary.is_partial) else 0
+    elif code and (partial := what_is_partial(summary)):
+        note(f"turnlake: partial: {partial}")
+    return code
 
 
 def build(args: argparse.Namespace) -> tuple[Summary, bool]:
     """Brings the lake up to its logs, prices and models; the summary, and whether a log is not whole."""
-    from turnlake.commands.steps import building, ingest_logs, is_published, prices_of, publish_models
+    from turnlake.commands.steps import building, checked_sources, ingest_logs, is_published, prices_of, publish_models
+    from turnlake.parquet.damage import require_whole
     from turnlake.reports.summary import keep_summary, kept_summary, summarise
 
-    # Before the logs: a price file that makes no sense should not cost a reading of them.
-    prices = prices_of(args)
+    # Before the logs and the lake: what makes no sense should not cost a reading of logs, or leave an empty lake.
+    prices, sources = prices_of(args), checked_sources(args)
     with building(args) as (lake, work):
-        done = ingest_logs(lake, work, args)
+        done = ingest_logs(lake, work, args, sources)
         is_new = done.is_news or not is_published(lake, done.state, prices)
         summary = None if is_new else kept_summary(lake, args.lake, done.counts)
         if is_new:
-            publish_models(lake, done.state, work, args, prices)
+            if not done.is_news:
+                require_whole(done.state)
+            publish_models(lake, done.state, work, args, prices, anew=done.is_repaired)
         if summary is None:
             summary = summarise(args.lake, done.counts)
             keep_summary(lake, summary)
-    return summary, done.is_partial
+    return replace(summary, others=done.others), done.is_partial

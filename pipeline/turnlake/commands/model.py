@@ -9,6 +9,8 @@ from pathlib import Path
 from turnlake.commands.options import whole_number
 
 HELP = "build the SQL models, check them, publish them whole or not at all"
+# Bytes. With less even a small lake has models that can't be built.
+LEAST_MEMORY = 100_000_000
 EXAMPLE = "turnlake model --lake data/lake --memory 500MB --threads 2"
 
 
@@ -63,7 +65,9 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"rows": result.rows, "check_count": result.check_count})
         return 0
-    print_table(("table", "rows"), [(name, count) for name, count in result.rows.items() if name.startswith("marts.")])
+    if not args.quiet:
+        marts = [(name, count) for name, count in result.rows.items() if name.startswith("marts.")]
+        print_table(("table", "rows"), marts)
     note(f"{len(result.rows)} tables built, {result.check_count} checks held", quiet=args.quiet)
     return 0
 
@@ -79,4 +83,8 @@ def _size(text: str) -> str:
     """A size with its unit, as DuckDB takes it. Raises ArgumentTypeError for anything else."""
     if not re.fullmatch(r"[0-9]+(\.[0-9]+)? ?([KMGT]i?B)", text, re.IGNORECASE):
         raise argparse.ArgumentTypeError(f"{text!r} is no size such as 500MB or 2GiB")
+    number, unit = re.split(r" ?(?=[KMGT])", text.upper())
+    power = " KMGT".index(unit[0])
+    if float(number) * (1024 if "I" in unit else 1000) ** power < LEAST_MEMORY:
+        raise argparse.ArgumentTypeError(f"{text!r} is too little for the models: give 100MB or more")
     return text

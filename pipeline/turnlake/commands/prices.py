@@ -95,7 +95,8 @@ def import_prices(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"file": str(path), **counts})
         return 0
-    print(f"{path}: {added} cards added, {len(rows) - added} unchanged")
+    if not args.quiet:
+        print(f"{path}: {added} cards added, {len(rows) - added} unchanged")
     for reason, count in found.left_out.items():
         note(f"{count} entries of the map left out: {reason}", quiet=args.quiet)
     return 0
@@ -118,7 +119,7 @@ def _facts(provider: str, model: str, at: datetime, rate: Rate | None) -> dict[s
 
 
 def _hints(prices: Prices, model: str) -> Iterator[str]:
-    from turnlake.cli import nearest
+    from turnlake.errors import nearest
 
     known = {card.model for card in prices.cards if card.currency == prices.currency}
     if hint := nearest(model, sorted(known - {model})):

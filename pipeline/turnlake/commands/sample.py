@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.json:
         print(json.dumps(asdict(summary)))
-    else:
+    elif not args.quiet:
         print(
             f"{args.directory}: {summary.sessions:,} sessions, {summary.lines:,} lines, {summary.events:,} events, "
             f"{summary.chunks:,} chunks, {summary.decoded_bytes / 1e6:,.1f} MB, "

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from turnlake.console import as_text
+from turnlake.models.text import reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,8 +132,3 @@ def _rows(result: DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
             yield from rows
     except duckdb.Error as error:
         raise QueryError(f"the query failed: {reason(error)}") from error
-
-
-def reason(error: Exception) -> str:
-    """What DuckDB says is wrong, in one line, without the place in the query that it draws."""
-    return " ".join(str(error).partition("\n\nLINE")[0].split())

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from turnlake.console import plain, print_table
+from turnlake.console import plain, plural, print_table
 from turnlake.findings import CODES, Finding, Severity
 from turnlake.logs.container import container_of
-from turnlake.logs.discover import Discovery, LogFile, find_logs
+from turnlake.logs.discover import Discovery, find_logs
+from turnlake.logs.logfile import LogFile
 from turnlake.logs.source import Probe, Source, default_probes, default_source
 from turnlake.parquet.state import Lake
 from turnlake.parquet.tables import LAKE_FORMAT
-from turnlake.reports.lacks import Reason, lacks_of
+from turnlake.reports.judged import RefusedLog, is_log, refused
+from turnlake.reports.lacks import Reason, lacks_of, refused_in
 from turnlake.reports.lakehealth import LakeHealth, lake_health
 
 # How many places a person is shown for one kind of finding; --json gives all.
 SHOWN_PLACES = 5
+# How many refused logs a person is shown, and in how small a source logs that no lake knows are read.
+SHOWN_LOGS = 20
 
 
 class LogGroup(NamedTuple):
@@ -42,6 +46,8 @@ class Examination:
     discovery: Discovery
     groups: tuple[LogGroup, ...]
     lake: LakeHealth
+    # Of the lake, and of small sources whose logs it does not have yet.
+    refused: tuple[RefusedLog, ...]
     reasons: tuple[Reason, ...]
 
     def exit_code(self, strict: bool) -> int:
@@ -60,10 +66,49 @@ def examine(sources: Sequence[Source], environ: Mapping[str, str], lake: Path) -
         probes = tuple(probe._replace(is_used=False) for probe in probes)
     elif any(probe.is_used and probe.path is not None and probe.path.exists() for probe in probes):
         sources = [default_source(environ)]
-    discovery = _with_closed_files(find_logs(sources))
+    discovery = _with_closed_files(_without_strangers(find_logs(sources)))
     health = lake_health(lake)
-    reasons = (*_log_reasons(probes, discovery), *_lake_reasons(health, discovery.logs))
-    return Examination(probes, discovery, tuple(_groups(discovery.logs)), health, reasons)
+    known, judged = _refused_of_lake(health), _refused_of_sources(health, discovery)
+    told = [Reason("warning", f"{plural(len(judged), 'log')} not in the lake yet that the harness would refuse")]
+    reasons = (*_log_reasons(probes, discovery), *told[: len(judged)], *_lake_reasons(health, discovery.logs))
+    return Examination(probes, discovery, tuple(_groups(discovery.logs)), health, (*known, *judged), reasons)
+
+
+def _without_strangers(discovery: Discovery) -> Discovery:
+    """The discovery without the files of small sources that only their first lines tell are no logs."""
+    small = _small_sources(discovery)
+    logs = [log for log in discovery.logs if log.source not in small or log.is_remote or is_log(log)]
+    counts = Counter(log.source for log in logs)
+    strangers = {
+        log.place: Finding("ignored_file", "its first line is neither a header nor an event")
+        for log in discovery.logs
+        if log not in logs
+    }
+    findings = [found for found in discovery.findings if found[0] not in strangers]
+    probed = [
+        place._replace(kind="nothing" if place.kind == "log" and not counts[place.source] else place.kind)
+        for place in discovery.probed
+    ]
+    counted = tuple(place._replace(log_count=counts[place.source]) for place in probed)
+    return Discovery(tuple(logs), (*findings, *strangers.items()), counted)
+
+
+def _small_sources(discovery: Discovery) -> frozenset[str]:
+    return frozenset(probed.source for probed in discovery.probed if probed.log_count <= SHOWN_LOGS)
+
+
+def _refused_of_lake(health: LakeHealth) -> list[RefusedLog]:
+    is_readable = health.status in ("ready", "behind", "outdated") and health.database_bytes is not None
+    return refused_in(Lake(Path(health.path))) if is_readable and not health.damaged else []
+
+
+def _refused_of_sources(health: LakeHealth, discovery: Discovery) -> list[RefusedLog]:
+    """The refused logs of small sources on disk that the lake does not have yet; reads them whole."""
+    state = None if health.status in ("none", "unusable") else Lake(Path(health.path)).current()
+    known = state.manifest()["logs"] if state else {}
+    small = _small_sources(discovery)
+    unknown = (log for log in discovery.logs if log.log_id not in known and log.source in small and not log.is_remote)
+    return [found for log in unknown if (found := refused(log)) is not None]
 
 
 def _with_closed_files(discovery: Discovery) -> Discovery:
@@ -71,7 +116,7 @@ def _with_closed_files(discovery: Discovery) -> Discovery:
     closed = [
         (log.place, Finding("unreadable_file", "no permission to open it"))
         for log in discovery.logs
-        if not os.access(log.os_path, os.R_OK)
+        if not log.is_remote and not os.access(log.os_path, os.R_OK)
     ]
     return Discovery(discovery.logs, (*discovery.findings, *closed), discovery.probed)
 
@@ -86,6 +131,8 @@ def _groups(logs: Sequence[LogFile]) -> Iterator[LogGroup]:
 
 
 def _form(log: LogFile) -> str:
+    if log.is_in_store:
+        return "in an SQLite store"
     if log.entry is not None:
         return "in export ZIP, " + log.file_name
     if log.is_canonical:
@@ -122,7 +169,7 @@ def _log_reasons(probes: Sequence[Probe], discovery: Discovery) -> Iterator[Reas
             )
     for probed in discovery.probed:
         if probed.log_count == 0:
-            walked = f" in {probed.folder_count} folder(s)" if probed.kind == "folder" else ""
+            walked = f" in {plural(probed.folder_count, 'folder')}" if probed.kind == "folder" else ""
             yield Reason("warning", f"no log was found{walked} at {probed.place}: is it the right place?")
     counts: dict[str, int] = defaultdict(int)
     for _, finding in discovery.findings:
@@ -143,16 +190,23 @@ def _lake_reasons(lake: LakeHealth, logs: Sequence[LogFile]) -> Iterator[Reason]
             yield Reason("warning", f"the lake has format {lake.format}, now {LAKE_FORMAT}: run `turnlake build`")
         if lake.status == "behind":
             yield Reason("warning", "the database is older than the logs that were read: run `turnlake model`")
-        if lake.database_bytes is not None:
+        if lake.database_bytes is not None and not lake.damaged:
             yield from lacks_of(Lake(Path(lake.path)), logs)
+    if lake.damaged:
+        names = ", ".join(lake.damaged[:SHOWN_PLACES])
+        yield Reason(
+            "error",
+            f"{plural(len(lake.damaged), 'file')} of the lake not as written ({names}): "
+            "run `turnlake build --full`, which reads their logs again",
+        )
     if lake.is_building:
         holder = f" (pid {lake.building_pid})" if lake.building_pid else ""
         yield Reason("advisory", f"a build is running{holder}: numbers are those of the build before it")
     if lake.are_folders_behind and not lake.is_building:
         yield Reason(
             "warning",
-            "a build was killed after it had published: the database is right, the Parquet folders are not yet; "
-            "the next build finishes them",
+            "a build was killed after it had published, or files were removed: "
+            "the database is right, the Parquet folders are not yet; the next build finishes them",
         )
     if lake.leftovers:
         names = ", ".join(lake.leftovers)
@@ -170,7 +224,8 @@ def as_json(examination: Examination) -> dict[str, Any]:
             {"code": finding.code, "severity": _severity(finding), "place": place, "detail": finding.detail}
             for place, finding in discovery.findings
         ],
-        "lake": {**asdict(examination.lake), "built_at": instant(examination.lake.built_at_ns)},
+        "lake": asdict(examination.lake),
+        "refused_logs": [log._asdict() for log in examination.refused],
         "reasons": [reason._asdict() for reason in examination.reasons],
     }
 
@@ -189,6 +244,9 @@ def print_text(examination: Examination) -> None:
     if discovery.findings:
         _gap()
         print_table(("finding", "where", "why"), list(_finding_rows(discovery)))
+    if examination.refused:
+        _gap()
+        print_table(("refused log", "line", "why", "read"), list(_refused_rows(examination.refused)))
     _gap()
     facts = (
         ("path", lake.path),
@@ -198,7 +256,7 @@ def print_text(examination: Examination) -> None:
     )
     building = f"yes, pid {lake.building_pid}" if lake.building_pid else lake.is_building
     more = (
-        ("built at", instant(lake.built_at_ns)),
+        ("built at", lake.built_at),
         ("build running", building),
         ("left over", ", ".join(lake.leftovers) or "nothing"),
     )
@@ -207,6 +265,14 @@ def print_text(examination: Examination) -> None:
     print("Why a number may be zero or too low:")
     for reason in examination.reasons or (Reason("advisory", "nothing was found that would make it so"),):
         print(plain(f"  {reason.severity}: {reason.text}"))
+
+
+def _refused_rows(logs: Sequence[RefusedLog]) -> Iterator[tuple[object, ...]]:
+    for log in logs[:SHOWN_LOGS]:
+        place = log.path if log.source.endswith(f"/{log.path}") else f"{log.source}/{log.path}"
+        yield place, log.line, log.reason, "what can be read" if log.is_read else "nothing"
+    if len(logs) > SHOWN_LOGS:
+        yield f"and {len(logs) - SHOWN_LOGS:,} more", None, "all by --json", None
 
 
 def _finding_rows(discovery: Discovery) -> Iterator[tuple[str, str, str]]:

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from turnlake.api import MOVED
 from turnlake.errors import LakeError
+from turnlake.parquet.damage import damaged_parts
+from turnlake.parquet.loads import last_load_at
 from turnlake.parquet.state import Lake
 
 # none: nothing there. unpublished: logs were read, but no database was made of them. outdated: an older format.
@@ -19,18 +22,20 @@ Status = Literal["none", "unpublished", "outdated", "behind", "ready", "unusable
 
 @dataclass(frozen=True)
 class LakeHealth:
-    """What is known of a lake. `built_at_ns` is the modification time of its database, Unix ns."""
+    """What is known of a lake. `built_at` is when the last build or ingest had read its logs,
+    ISO 8601 in UTC."""
 
     path: str
     status: Status
     problem: str | None
     format: str | None
     database_bytes: int | None
-    built_at_ns: int | None
+    built_at: str | None
     is_building: bool
     building_pid: int | None
     leftovers: tuple[str, ...]
     are_folders_behind: bool
+    damaged: tuple[str, ...]
 
 
 def lake_health(path: Path) -> LakeHealth:
@@ -45,11 +50,12 @@ def lake_health(path: Path) -> LakeHealth:
         problem=problem,
         format=_format(lake.path / "format"),
         database_bytes=database.st_size if database else None,
-        built_at_ns=database.st_mtime_ns if database else None,
+        built_at=last_load_at(lake),
         is_building=is_building,
         building_pid=pid,
         # The work folder of a build that runs is no leftover.
         leftovers=() if is_building else tuple(sorted(work.name for work in lake.path.glob(".build-*"))),
+        damaged=_damaged(lake) if status in ("ready", "behind", "unpublished") else (),
         are_folders_behind=status in ("ready", "behind") and not lake.folders_follow(),
     )
 
@@ -58,19 +64,29 @@ def _status(lake: Lake) -> tuple[Status, str | None]:
     try:
         written = lake.check_format()
         current, published = lake.current(), lake.published()
+        if current is not None:
+            current.manifest()
         has_database = lake.database.exists()
     except LakeError as error:
         return "unusable", str(error)
     except OSError as error:
-        return "unusable", f"{error.filename or lake.path} can't be read: {error.strerror}."
+        advice = "Let the user who built it give access, or name another lake by --lake"
+        return "unusable", f"{error.filename or lake.path} can't be read: {error.strerror}. {advice}"
     if written == "new" or (current is None and not has_database):
         return "none", None
     if written == "rebuild":
         return "outdated", None
     if published is None:
-        foreign = f"{lake.database} was not published by this lake. Build again from the logs."
+        foreign = f"{lake.database} {MOVED}: run `turnlake model --lake {lake.path}`"
         return ("unusable", foreign) if has_database else ("unpublished", None)
     return ("ready" if current and current.id == published.state_id else "behind"), None
+
+
+def _damaged(lake: Lake) -> tuple[str, ...]:
+    """The files of the newest state that are not as they were written; reads them all."""
+    state = lake.current()
+    parts = damaged_parts(state, by_content=True) if state else ()
+    return tuple(sorted(f"{part.table}/{part.name}" for part in parts))
 
 
 def _format(path: Path) -> str | None:

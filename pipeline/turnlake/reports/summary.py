@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from turnlake.api import connect
-from turnlake.console import plain
+from turnlake.console import plain, plural
 from turnlake.parquet.files import write_whole
 from turnlake.parquet.state import Lake
 
 # More refused logs than this are counted, not named.
 NAMED_LOGS = 10
+NAMED_SOURCES = 5
 
 _LOGS = """
 select
@@ -60,6 +61,7 @@ select
 from marts.sessions
 """
 _STATES = "select state, count(*) from marts.turns group by 1 order by 2 desc, 1"
+_CHECKS = "select status, count(*) from marts.projection_checks group by 1 order by 1"
 _UNPRICED = """
 select distinct coalesce(provider, 'unknown provider') || '/' || coalesce(model, 'unknown model')
 from marts.attempts
@@ -75,7 +77,8 @@ from marts.usage_daily
 """
 
 
-_KEPT = ("logs", "superseded", "refused", "sessions", "states", "unpriced")
+_NOT_IN = "not in it: "
+_KEPT = ("logs", "superseded", "refused", "sessions", "states", "unpriced", "checks")
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,10 @@ class Summary:
     sessions: Mapping[str, Any]
     states: Mapping[str, int]
     unpriced: Sequence[str]
+    # Sessions by what came of comparing them with their logs.
+    checks: Mapping[str, int]
+    # Logs by source, of sources that only earlier builds named.
+    others: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_partial(self) -> bool:
@@ -122,6 +129,7 @@ def summarise(lake: Path, counts: Mapping[str, int]) -> Summary:
             sessions={**one(_SESSIONS), **one(_EMPTY)},
             states=dict(db.execute(_STATES).fetchall()),
             unpriced=[name for (name,) in db.execute(_UNPRICED).fetchall()],
+            checks=dict(db.execute(_CHECKS).fetchall()),
         )
 
 
@@ -138,7 +146,7 @@ def kept_summary(lake: Lake, path: Path, counts: Mapping[str, int]) -> Summary |
         if kept["of"] != _publication(lake):
             return None
         return Summary(lake=path, counts=counts, **{name: kept[name] for name in _KEPT})
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
@@ -160,6 +168,8 @@ def as_json(summary: Summary) -> dict[str, Any]:
         "sessions": dict(summary.sessions),
         "turns_by_state": dict(summary.states),
         "unpriced_models": list(summary.unpriced),
+        "checks": dict(summary.checks),
+        "other_sources": dict(summary.others),
         "lake": str(summary.lake),
     }
 
@@ -172,10 +182,11 @@ def print_text(summary: Summary) -> None:
 
 def _lines(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "logs", _logs_text(summary)
+    yield from (("also", line) for line in other_lines(summary.others))
     yield from _refused_lines(summary)
     sessions = summary.sessions
     kinds = {"subagent": sessions["subagent_count"], "fork": sessions["fork_count"]}
-    shown = ", ".join(_plural(count, kind) for kind, count in kinds.items() if count)
+    shown = ", ".join(plural(count, kind) for kind, count in kinds.items() if count)
     of_them = f" ({shown})" if shown else ""
     yield "sessions", f"{_count(sessions['session_count'])}{of_them}, {_count(sessions['event_count'])} events"
     yield "turns", f"{_count(sessions['turn_count'])}{_listed(summary.states)}"
@@ -183,6 +194,7 @@ def _lines(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "cost", f"{_money(sessions['cost'])} {sessions['currency']}"
     for lack in _lacks(summary):
         yield "", lack
+    yield "checked", _checks_text(summary.checks)
     yield "lake", str(summary.lake)
     option = "" if summary.lake == Path("data/lake") else f" --lake {summary.lake}"
     yield "next", f"turnlake sql \"from marts.turns where state <> 'completed'\"{option}"
@@ -202,6 +214,22 @@ def _logs_text(summary: Summary) -> str:
     return ", ".join(parts)
 
 
+def other_lines(others: Mapping[str, int]) -> Iterator[str]:
+    """The logs of sources that only earlier builds named: they stay in the lake, and in all totals."""
+    for source, count in list(others.items())[:NAMED_SOURCES]:
+        yield f"{plural(count, 'log')} of {plain(source)}, which this build did not look at"
+    if more := list(others.values())[NAMED_SOURCES:]:
+        yield f"{plural(sum(more), 'log')} of {plural(len(more), 'other source')}"
+
+
+def what_is_partial(summary: Summary) -> str:
+    """What the totals lack, in one line; empty where they are whole."""
+    torn = [f"{plural(summary.logs['torn'], 'log')} with a torn end"] if summary.logs["torn"] else []
+    refused = [f"{plural(len(summary.refused), 'log')} refused"] if summary.refused else []
+    lacks = [lack.removeprefix(_NOT_IN) for lack in _lacks(summary) if lack.startswith(_NOT_IN)]
+    return "; ".join([*refused, *torn, *lacks])
+
+
 def _refused_lines(summary: Summary) -> Iterator[tuple[str, str]]:
     """The logs that the harness would refuse; what can be read of them counts all the same."""
     refused = summary.refused
@@ -210,6 +238,12 @@ def _refused_lines(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "refused", f"{place}: {reason}; {'what can be read counts' if is_read else 'nothing was read'}"
     if len(refused) > NAMED_LOGS:
         yield "refused", f"and {_count(len(refused) - NAMED_LOGS)} more: see raw.logs"
+
+
+def _checks_text(checks: Mapping[str, int]) -> str:
+    """What came of deriving everything again from the logs."""
+    others = {status.replace("_", " "): count for status, count in checks.items() if status != "match"}
+    return f"{_count(checks.get('match', 0))} of {plural(sum(checks.values()), 'session')} match{_listed(others)}"
 
 
 def _tokens_text(sessions: Mapping[str, int | None]) -> str:
@@ -223,30 +257,26 @@ def _lacks(summary: Summary) -> Iterator[str]:
     sessions, logs = summary.sessions, summary.logs
     if sessions["empty_max_tokens_count"]:
         tokens, cost = _count(sessions["empty_max_tokens_total_tokens"]), _money(sessions["empty_max_tokens_cost"])
-        calls = _plural(sessions["empty_max_tokens_count"], "call")
+        calls = plural(sessions["empty_max_tokens_count"], "call")
         yield f"in it: {calls} that hit the output limit with an empty message: {tokens} tokens, {cost}"
     if sessions["unpriced_attempt_count"]:
         models = ", ".join(map(plain, summary.unpriced))
-        yield f"not in it: {_plural(sessions['unpriced_attempt_count'], 'call')} without a price ({models})"
+        yield f"{_NOT_IN}{plural(sessions['unpriced_attempt_count'], 'call')} without a price ({models})"
     if sessions["unknown_usage_attempt_count"]:
-        yield f"not in it: {_plural(sessions['unknown_usage_attempt_count'], 'call')} whose usage no log tells"
+        yield f"{_NOT_IN}{plural(sessions['unknown_usage_attempt_count'], 'call')} whose usage no log tells"
     if sessions["unmetered_call_count"]:
-        yield f"not in it: {_plural(sessions['unmetered_call_count'], 'call')} for titles or searches, never metered"
+        yield f"{_NOT_IN}{plural(sessions['unmetered_call_count'], 'call')} for titles or searches, never metered"
     if sessions["orphan_prefix_event_count"]:
-        events = _plural(sessions["orphan_prefix_event_count"], "event")
-        yield f"not in it: {events} inherited from logs that are not here"
+        events = plural(sessions["orphan_prefix_event_count"], "event")
+        yield f"{_NOT_IN}{events} inherited from logs that are not here"
     if logs["unread_lines"]:
-        yield f"not in it: {_plural(logs['unread_lines'], 'line')} that could not be read; see marts.findings"
+        yield f"{_NOT_IN}{plural(logs['unread_lines'], 'line')} that could not be read; see marts.findings"
 
 
 def _listed(counts: Mapping[str, int | None]) -> str:
     """` (3 error, 1 blocked)` for the counts that are not 0."""
     texts = [f"{_count(count)} {plain(name)}" for name, count in counts.items() if count]
     return f" ({', '.join(texts)})" if texts else ""
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{_count(number)} {noun}{'' if number == 1 else 's'}"
 
 
 def _money(amount: str | None) -> str:
