@@ -21,11 +21,11 @@ from logs import VERSIONS, Session, as_zstd, file_name, write
 from turnlake.api import connect
 from turnlake.cli import main
 from turnlake.logs.container import open_log
-from turnlake.logs.discover import LogFile
+from turnlake.logs.logfile import LogFile
 from turnlake.parquet.state import Lake
 
 Row = dict[str, Any]
-ONE_WORKER = ("--workers", "1", "-q")
+ONE_WORKER = ("--workers", "1")
 
 
 @pytest.fixture
@@ -183,12 +183,77 @@ def test_an_empty_root_is_fine(tmp_path: Path, lake: Path, capsys: pytest.Captur
     assert query(lake, "from marts.turns") == []
 
 
+def test_a_lock_that_is_closed_is_wrong_input(
+    root: Path, lake: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, flags: int) -> int:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("turnlake.parquet.lock.open_private", refuse)
+    assert build(root, lake) == 2
+    assert f"the lake {lake} can't be used by this user: {lake / '.lock'}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["-q"], ["--json"]], ids=str)
+def test_a_source_without_a_log_is_told_loudly(
+    words: list[str], tmp_path: Path, lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "root").mkdir()
+    for _ in range(2):
+        assert build(tmp_path / "root", lake, *words) == 0
+        said = capsys.readouterr().err
+        assert f"no log was found at {tmp_path / 'root'}: `turnlake doctor {tmp_path / 'root'}`" in said
+    assert build(tmp_path / "root", lake, *words, "--strict") == 1
+
+
+@pytest.mark.parametrize("name", ["README.md", "nolog.jsonl"])
+def test_a_file_that_is_no_log_is_wrong_input(
+    name: str, root: Path, tmp_path: Path, lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_text('{"a":1}\n' if name == "nolog.jsonl" else "# Hello\n")
+    (tmp_path / "empty").mkdir()
+    assert build(tmp_path / name, lake) == build(tmp_path / name, lake, str(tmp_path / "empty")) == 2
+    assert f"{tmp_path / name} is no log" in capsys.readouterr().err
+    assert not lake.exists()
+    assert build(tmp_path / name, lake, str(root)) == 0
+    assert f"no log was found at {tmp_path / name}" in capsys.readouterr().err
+    assert build(tmp_path / name, lake) == 0
+
+
+def test_logs_of_sources_not_named_now_are_told(
+    root: Path, tmp_path: Path, lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "other", Session(4, id="x").turn().raw, session="x")
+    assert build(root, lake) == 0
+    assert "also" not in capsys.readouterr().out
+    for _ in range(2):
+        assert build(tmp_path / "other", lake) == 0
+        assert f"also      5 logs of {root}, which this build did not look at\n" in capsys.readouterr().out
+    assert build(tmp_path / "other", lake, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["other_sources"] == {str(root): 5}
+    assert ingest(tmp_path / "other", lake) == 0
+    assert f"also 5 logs of {root}, which" in capsys.readouterr().out
+    assert build(root, lake, str(tmp_path / "other")) == 0
+    assert "also" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("act", [build, ingest])
+def test_quiet_and_strict_say_in_one_line_what_is_partial(
+    act: Any, tmp_path: Path, lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "root", PARTIAL["refused"])
+    assert act(tmp_path / "root", lake, "-q", "--strict") == 1
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.startswith("turnlake: partial: 1 log refused") and said.err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["/nowhere/at/all"], "No such file"),
         ([""], "SOURCE is blank"),
         (["--workers", "0"], "--workers"),
+        (["--memory", "1kb"], "give 100MB or more"),
         (["--workers", "x"], "--workers"),
         (["--max-line", "x"], "--max-line"),
         (["--max-line", "0"], "--max-line"),
@@ -204,7 +269,7 @@ def test_wrong_usage_is_2_and_one_line(
     assert main(["build", *sources, *words, "--lake", str(lake)]) == 2
     said = capsys.readouterr()
     assert said.out == "" and message in said.err and said.err.count("\n") == 1
-    assert not (lake / "turnlake.duckdb").exists()
+    assert not lake.exists()
 
 
 def test_without_a_source_the_harness_home_is_read(root: Path, lake: Path, turnlake: Run) -> None:
@@ -229,7 +294,8 @@ def test_links_that_turn_in_circles(root: Path, lake: Path) -> None:
     (root / "--w--" / "s4" / "session.v9.jsonl").symlink_to("session.v9.jsonl")
     assert build(root, lake) == 0
     assert len(query(lake, "from raw.logs")) == 5
-    assert [row["code"] for row in query(lake, "select code from raw.findings")] == ["unreadable_file"]
+    [finding] = query(lake, "from raw.findings where invariant is null")
+    assert finding["code"] == "unreadable_file"
 
 
 def test_a_log_as_source(root: Path, lake: Path) -> None:
@@ -239,7 +305,7 @@ def test_a_log_as_source(root: Path, lake: Path) -> None:
 
 
 def test_a_log_that_cannot_be_opened(root: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(log: LogFile) -> Any:
+    def refuse(log: LogFile, max_line: int) -> Any:
         if log.folder.endswith("s3"):
             raise PermissionError(13, "Permission denied", log.os_path)
         return open_log(log)
@@ -249,7 +315,7 @@ def test_a_log_that_cannot_be_opened(root: Path, lake: Path, monkeypatch: pytest
     unread = query(lake, "select path, verdict, verdict_reason, is_read, event_count from raw.logs where not is_read")
     place = {"path": "--w--/s3/session.v3.jsonl", "verdict": "refused", "verdict_reason": "unreadable"}
     assert unread == [place | {"is_read": False, "event_count": None}]
-    [finding] = query(lake, "from raw.findings")
+    [finding] = query(lake, "from raw.findings where invariant is null")
     assert finding["code"] == "unreadable_file" and "Permission denied" in finding["detail"]
 
 
@@ -368,7 +434,7 @@ def test_a_build_that_fails_keeps_the_old_database(root: Path, lake: Path, monke
         raise RuntimeError("disk full")
 
     monkeypatch.setattr("turnlake.models.build.build_database", fail)
-    assert build(root, lake) == 3
+    assert build(root, lake, "--full") == 3
     assert query(lake, "from raw.logs order by all") == before
     assert not [path.name for path in lake.iterdir() if path.name.startswith(".build")]
 

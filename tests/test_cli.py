@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -130,6 +132,8 @@ def test_exit_code_is_that_of_the_command(stub: Callable[[Act], None], code: int
         (ModelError("turns.sql: no grain"), 3, "turnlake: turns.sql: no grain\n"),
         (LakeError("first\nsecond \x1b[31m"), 2, "turnlake: first\\nsecond \\x1b[31m\n"),
         (ZeroDivisionError("oh"), 3, "turnlake: turnlake stub failed: ZeroDivisionError: oh; --debug shows where\n"),
+        (OSError("two\nlines"), 3, "failed: OSError: two lines; --debug shows where\n"),
+        (ModelError("a.sql: Out of Memory Error: failed\n\n* Reduce"), 2, "by --memory, or fewer --threads.\n"),
         (KeyboardInterrupt(), 130, "turnlake: interrupted\n"),
         (BrokenPipeError("a worker's"), 3, "BrokenPipeError: a worker's; --debug shows where\n"),
     ],
@@ -142,6 +146,35 @@ def test_failure_is_one_line_and_its_code(
     out, err = capsys.readouterr()
     assert err.endswith(told)
     assert (out, err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
+@pytest.mark.parametrize("name", ["lake", "lake/.lock", "lake/.states/current"])
+def test_a_lake_that_is_closed_to_this_user_is_wrong_input(
+    stub: Callable[[Act], None], capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, number: int
+) -> None:
+    stub(raises(OSError(number, os.strerror(number), str(tmp_path / name))))
+    assert cli.main(["stub", "--lake", str(tmp_path / "lake")]) == 2
+    said = capsys.readouterr().err
+    assert f"the lake {tmp_path / 'lake'} can't be used by this user" in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["elsewhere", "lake2/.lock", None])
+def test_what_is_closed_elsewhere_is_not_blamed_on_the_lake(
+    stub: Callable[[Act], None], capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str | None
+) -> None:
+    stub(raises(PermissionError(errno.EACCES, "Permission denied", name and str(tmp_path / name))))
+    assert cli.main(["stub", "--lake", str(tmp_path / "lake")]) == 3
+    assert "the lake" not in capsys.readouterr().err
+
+
+def test_notes_of_an_error_are_a_line_each(stub: Callable[[Act], None], capsys: pytest.CaptureFixture[str]) -> None:
+    error = LakeError("which?")
+    error.add_note("one\x1b")
+    error.add_note("two")
+    stub(raises(error))
+    assert cli.main(["stub"]) == 2
+    assert capsys.readouterr().err == "turnlake: which?\n  one\\x1b\n  two\n"
 
 
 @pytest.mark.parametrize("error", [LakeError("no lake"), ZeroDivisionError("oh")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
+from logs import Session, write
 from turnlake import cli
 from turnlake.logs.discover import find_logs
 from turnlake.logs.source import parse_source
+from turnlake.parquet.loads import Load, append_load
 from turnlake.parquet.state import Lake
 from turnlake.parquet.tables import LAKE_FORMAT, TABLES
-from turnlake.reports.doctor import instant
+from turnlake.reports.doctor import _refused_rows, instant
+from turnlake.reports.judged import RefusedLog
 from turnlake.reports.lakehealth import lake_health
 
 
@@ -69,15 +73,16 @@ def test_nothing_there(capsys: pytest.CaptureFixture[str], tmp_path: Path, home:
 
 
 def test_logs_by_form(capsys: pytest.CaptureFixture[str], sessions: Path, tmp_path: Path) -> None:
-    (sessions / "tutorial.jsonl").write_bytes(b"{}\n")
+    (sessions / "tutorial.jsonl").write_bytes(b'{"type":"turn/start","data":{"turn":1}}\n')
+    (sessions / "notes.jsonl").write_bytes(b"{}\n")
     code, report = examined(capsys, f"lab={sessions}", "--lake", str(tmp_path / "lake"))
     assert code == 0
     assert [(group["source"], group["form"], group["log_count"], group["bytes"]) for group in report["logs"]] == [
-        ("lab", "other name, raw", 1, 3),
+        ("lab", "other name, raw", 1, 40),
         ("lab", "session.v4.jsonl", 1, 6),
     ]
     assert report["logs"][1]["newest_at"] == "2023-11-14T22:13:20Z"
-    assert [finding["code"] for finding in report["findings"]] == ["flat_layout"]
+    assert [finding["code"] for finding in report["findings"]] == ["flat_layout", "ignored_file"]
 
 
 def test_default_place(capsys: pytest.CaptureFixture[str], home: Path, tmp_path: Path) -> None:
@@ -85,7 +90,7 @@ def test_default_place(capsys: pytest.CaptureFixture[str], home: Path, tmp_path:
     code, report = examined(capsys, "--lake", str(tmp_path / "lake"))
     assert code == 0
     assert [source["folder_count"] for source in report["sources"]] == [1]
-    assert "no log was found in 1 folder(s)" in texts(report)
+    assert "no log was found in 1 folder at" in texts(report)
 
 
 def test_source_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -135,7 +140,7 @@ def lake(tmp_path: Path, sessions: Path) -> Lake:
             connection.execute("create schema raw; create schema marts")
             connection.execute(
                 "create table raw.logs as select 's' as source, 'refused' as verdict, 'corrupt' as verdict_reason, "
-                "true as is_read, "
+                "true as is_read, 'p/s' as path, 7 as verdict_line, "
                 "null::varchar as superseded_by, null::varchar as superseded_why, false as is_missing"
             )
             connection.execute(
@@ -156,10 +161,66 @@ def test_lake_that_is_ready(capsys: pytest.CaptureFixture[str], lake: Lake, sess
     assert (report["lake"]["status"], report["lake"]["format"]) == ("ready", str(LAKE_FORMAT))
     assert report["lake"]["leftovers"] == [".build-1"]
     assert report["lake"]["database_bytes"] == lake.database.stat().st_size
-    assert "warning: 1 log(s) would be refused by the harness (corrupt)" in texts(report)
-    assert "warning: 1 call(s) have no usable usage in their log (usage none)" in texts(report)
-    assert "warning: 1 call(s) have no price (p/{m})" in texts(report)
+    assert "warning: 1 log that the harness would refuse (corrupt)" in texts(report)
+    assert "warning: 1 call without usable usage in the log (usage none)" in texts(report)
+    assert "warning: 1 call without a price (p/{m})" in texts(report)
     assert "not in the lake" not in texts(report)
+
+
+def test_refused_logs_of_the_lake_are_named(capsys: pytest.CaptureFixture[str], lake: Lake, sessions: Path) -> None:
+    report = examined(capsys, str(sessions), "--lake", str(lake.path))[1]
+    assert report["refused_logs"] == [{"source": "s", "path": "p/s", "reason": "corrupt", "line": 7, "is_read": True}]
+    assert cli.main(["doctor", str(sessions), "--lake", str(lake.path)]) == 0
+    assert re.search(r"^s/p/s +7 +corrupt +what can be read$", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_refused_logs_without_a_lake_are_read_and_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for number in range(3):
+        write(tmp_path / "root", Session(4, version=9).raw, "session.v9.jsonl", f"r{number}")
+    write(tmp_path / "root", Session(4).turn().raw)
+    report = examined(capsys, str(tmp_path / "root"), "--lake", str(tmp_path / "none"))[1]
+    found = [(log["path"], log["reason"], log["line"], log["is_read"]) for log in report["refused_logs"]]
+    assert found == [(f"--w--/r{number}/session.v9.jsonl", "unknown_version", 1, False) for number in range(3)]
+    assert "3 logs not in the lake yet that the harness would refuse" in texts(report)
+
+
+def test_a_long_list_of_refused_logs_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    logs = tuple(RefusedLog("s", f"p/{number}", "corrupt", 1, True) for number in range(25))
+    shown = list(_refused_rows(logs))
+    assert len(shown) == 21 and shown[-1][0] == "and 5 more"
+
+
+def test_a_file_that_is_no_log_is_not_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# Hello\n")
+    report = examined(capsys, str(tmp_path / "README.md"), "--lake", str(tmp_path / "lake"))[1]
+    assert report["logs"] == [] and report["sources"][0]["log_count"] == 0
+    assert "no log was found at" in texts(report)
+    assert [finding["code"] for finding in report["findings"]] == ["ignored_file"]
+
+
+def test_built_at_is_when_logs_were_read_last(capsys: pytest.CaptureFixture[str], lake: Lake) -> None:
+    assert lake_health(lake.path).built_at is None
+    append_load(lake, Load("2026-01-01T00:00:00.000Z", "2026-01-01T00:00:05.000Z", "build", 0, 0, 0, 0, 0))
+    append_load(lake, Load("2026-01-02T00:00:00.000Z", "2026-01-02T00:00:05.000Z", "build", 0, 0, 0, 0, 0))
+    assert lake_health(lake.path).built_at == "2026-01-02T00:00:05.000Z"
+
+
+@pytest.mark.parametrize("is_copy", [False, True])
+def test_a_moved_lake_gets_one_advice(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, sessions: Path, is_copy: bool
+) -> None:
+    write(tmp_path / "root", Session(4).turn().raw)
+    here, there = str(tmp_path / "here"), str(tmp_path / "there")
+    assert cli.main(["build", str(tmp_path / "root"), "--lake", here, "-q"]) == 0
+    if is_copy:
+        shutil.copytree(here, there, copy_function=shutil.copyfile)
+    shutil.move(here, there if not is_copy else tmp_path / "away")
+    capsys.readouterr()
+    assert cli.main(["report", "--lake", there]) == 2
+    said = capsys.readouterr().err
+    assert f"was moved or copied: run `turnlake model --lake {there}`" in said and "configuration" not in said
+    assert said.removeprefix("turnlake: ").strip() in texts(examined(capsys, "--lake", there)[1])
+    assert cli.main(["model", "--lake", there, "-q"]) == cli.main(["report", "--lake", there]) == 0
 
 
 def test_logs_the_lake_does_not_have(capsys: pytest.CaptureFixture[str], lake: Lake, sessions: Path) -> None:
@@ -167,8 +228,8 @@ def test_logs_the_lake_does_not_have(capsys: pytest.CaptureFixture[str], lake: L
         file.write(b"more\n")
     (sessions / "--p--" / "s1" / "session.jsonl").write_bytes(b"")
     report = examined(capsys, str(sessions), "--lake", str(lake.path))[1]
-    assert "1 of 2 log(s) found are not in the lake" in texts(report)
-    assert "1 log(s) were written to since" in texts(report)
+    assert "1 of 2 logs found not in the lake" in texts(report)
+    assert "1 log written to since" in texts(report)
 
 
 def test_lake_in_use(lake: Lake) -> None:
@@ -186,7 +247,7 @@ def test_lake_in_use(lake: Lake) -> None:
 
 @pytest.mark.parametrize(
     ("content", "status", "word"),
-    [(b"999\n", "unusable", "knows formats up to"), (b"x\n", "unusable", "not a number"), (b"0\n", "outdated", "")],
+    [(b"999\n", "unusable", "knows formats up to"), (b"x\n", "ready", ""), (b"0\n", "outdated", "")],
 )
 def test_lake_of_another_format(lake: Lake, content: bytes, status: str, word: str) -> None:
     (lake.path / "format").write_bytes(content)

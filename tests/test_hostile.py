@@ -20,6 +20,7 @@ from logs import (
     codes,
     dumps,
     event_texts,
+    faults,
     file_name,
     header,
     read,
@@ -311,7 +312,7 @@ def test_line_endings_and_blanks_around_members(version: int) -> None:
     ]
     for lines in ([line + b"\r" for line in session.lines], spaced, [b" \t" + line + b" " for line in session.lines]):
         log = read_bytes(as_raw(lines), file_name(version))
-        assert (log.verdict.verdict, log.findings) == ("clean", ())
+        assert (log.verdict.verdict, faults(log)) == ("clean", ())
         stored = Stored(as_raw(lines), file_name(version))
         assert stored.replayed() == event_texts(log) == event_texts(read(session))
 
@@ -356,3 +357,31 @@ ENVELOPE: dict[str, Any] = {
 def test_any_value_for_every_member(member: str, value: Any) -> None:
     stored = survives(Session(4).open_step().line(ENVELOPE | {member: value}))
     assert 5 in {row["line"] for row in (*stored.events, *stored.findings)}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_replacement_in_a_log_whose_header_states_no_version_comes_back(version: int) -> None:
+    """It is written as the version of the file's name has it, by which such a log is read."""
+    session = Session(version, version=[]).open_step()
+    first, last = ("start", "end") if version < 3 else ("startSeq", "endSeq")
+    session.user(surfaceOp={"op": "replace", first: 2, last: 2}, sourceEventSeqs=[2])
+    survives(session)
+
+
+MB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("data", "unread"),
+    [
+        (b'{"x":"' + b"{},[]:," * (2 * MB) + b'"}', 0),
+        (b'{"x":[' + b"{}," * (7 * MB) + b"1]}", 1),
+        (b'{"x":[' + b"[]," * (7 * MB) + b"1]}", 1),
+        (b'{"x":["\\"' + b"x" * (9 * MB) + b'"]}', 0),
+        (b"{" + b",".join(b'"k%d":0' % key for key in range(MB)) + b"}", 0),
+    ],
+    ids=["brackets in a text", "objects", "lists", "a text", "a million keys"],
+)
+def test_a_line_that_would_take_too_much_memory_is_a_finding(data: bytes, unread: int) -> None:
+    log = read_bytes(Session(4).turn().raw + event_line(data, seq=6) + b"\n")
+    assert (log.verdict.unread_line_count, len(log.events)) == (unread, 7 - unread)

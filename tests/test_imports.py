@@ -16,9 +16,9 @@ from conftest import ROOT
 from turnlake import cli
 
 PACKAGE = ROOT / "pipeline" / "turnlake"
-HEAVY = ("duckdb", "polars", "pyarrow", "rich")
+HEAVY = ("duckdb", "jinja2", "polars", "pyarrow", "rich", "vl_convert")
 # The flow has one direction: each of these imports only from itself and those before it.
-LAYERS = ("logs", "events", "parquet", "prices", "models", "reports")
+LAYERS = ("logs", "events", "parquet", "prices", "models", "check", "reports", "inspect", "alerts", "export")
 # Beside the flow: what one log gives by itself. It knows events and what those stand on, and no table.
 PROJECTION = "turnlake.projection"
 # `Log.derive_messages()` looks ahead, when it is called and for its types; nothing else of a layer may.

@@ -241,9 +241,11 @@ def test_an_older_format_is_rebuilt(lake: Lake, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("text", ["", "one"])
-def test_a_format_that_is_no_number_is_refused(lake: Lake, text: str) -> None:
+def test_a_format_that_is_no_number_is_refused_where_nothing_else_tells_it(lake: Lake, text: str) -> None:
     build(lake, 1)
     (lake.path / "format").write_text(text)
+    assert lake.check_format() == "same"
+    (lake.path / ".states" / "current").unlink()
     with pytest.raises(LakeError, match="not a number"):
         lake.check_format()
 
