@@ -12,14 +12,15 @@ PARALLEL = -n auto --dist loadfile
 HARNESSES = $(patsubst %,$(VENV)/dsh-%/bin/dsh,0.1.5rc1 0.2.1rc2)
 
 .DEFAULT_GOAL = help
-.PHONY: help demo test e2e check format docs bench notebook clean
+.PHONY: help demo test e2e check format docs bench faults fuzz notebook clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z0-9]*\):.* ## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name about; do \
 		printf '  make %-10s %s\n' "$$name" "$$about"; done
 
-demo: $(INSTALLED) ## build the sample into data/lake and print what is in it
-	@$(BIN)/turnlake build data/sample --lake data/lake
+demo: $(INSTALLED) ## build the sample into data/demo and report on it
+	@$(BIN)/turnlake build data/sample --lake data/demo
+	@$(BIN)/turnlake report --by model --lake data/demo
 
 test: $(INSTALLED) ## run all tests; ARGS="-k cli" picks some
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
@@ -45,8 +46,15 @@ bench: $(INSTALLED) ## measure speed and memory; ARGS are those of benchmarks/ru
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 	@$(BIN)/python benchmarks/incremental.py
 
-notebook: $(NOTEBOOKS) ## open the notebooks
-	@$(BIN)/jupyter lab notebooks
+faults: $(INSTALLED) ## kill builds, fill disks, spoil lakes, a hundred times each; ARGS="-k disk" picks some
+	@TURNLAKE_FAULTS=$${TURNLAKE_FAULTS:-100} TURNLAKE_KILLS=100 $(BIN)/python -m pytest $(PARALLEL) tests/test_faults.py tests/test_kill.py $(ARGS)
+
+fuzz: $(INSTALLED) ## look for inputs that break a property; ARGS="rows --minutes 1"
+	@cd tests && $(CURDIR)/$(BIN)/python -m fuzz $(ARGS)
+
+notebook: $(NOTEBOOKS) ## open the notebooks on $$TURNLAKE_LAKE, else on data/demo
+	@test -n "$$TURNLAKE_LAKE" || $(BIN)/turnlake build data/sample --lake data/demo -q
+	@TURNLAKE_LAKE="$${TURNLAKE_LAKE:-$(CURDIR)/data/demo}" $(BIN)/jupyter lab notebooks
 
 # The lake stays: it may hold what is left of logs deleted since.
 clean: ## remove the environment and all caches, but not data/lake
