@@ -13,11 +13,11 @@ from turnlake.check.outcome import Check, Session
 from turnlake.parquet import engine
 
 # Bytes of lines of the sessions that are compared at a time: their payloads and content are held at once.
-MOST_BYTES = 160 << 20
+MOST_BYTES = 64 << 20
 # Below this another process costs more than it spares.
 LEAST_BYTES = 32 << 20
 # What each process may use before it spills to disk.
-MEMORY_EACH = "250MB"
+MEMORY_EACH = "150MB"
 
 
 def fill_database(database: Path, workers: int, memory: str | None = None) -> list[Check]:
