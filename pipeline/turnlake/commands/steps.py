@@ -135,9 +135,8 @@ def ingest_logs(lake: Lake, work: Path, args: argparse.Namespace, sources: Seque
     counts = _counts(seen, read, unchanged, ingested.refused_count, ingested.events_added)
     reads = tuple(LogRead(path, why) for path, why in ingested.read)
     append_load(lake, Load(started_at, _now(), args.command, **counts, read=reads))
-    known = manifest_of(state)
-    is_partial = _note_empty(discovery, known) or ingested.is_partial
-    others = _others(discovery, known)
+    is_partial = _note_empty(discovery, ingested.manifest) or ingested.is_partial
+    others = _others(discovery, ingested.manifest)
     return IngestRun(state, counts, is_partial, is_news=True, is_repaired=bool(plan.damaged), others=others)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ class Ingested:
 
     `read` are the paths of the logs that were read, each with why; `events_added` counts readable events more
     than before; `lost` are the places of logs that are gone and whose rows were in damaged files.
+    `manifest` is what the next ingest goes by.
     """
 
     logs: tuple[Row, ...]
@@ -45,6 +46,7 @@ class Ingested:
     events_added: int
 
     lost: tuple[str, ...] = ()
+    manifest: Manifest = field(default_factory=Manifest)
 
     @property
     def refused_count(self) -> int:
@@ -124,7 +126,7 @@ class _Ingest:
             is_partial=ingested.is_partial,
         )
         (self._work / "manifest.json").write_bytes(dump_manifest(manifest))
-        return ingested
+        return replace(ingested, manifest=manifest)
 
     def _kept(self) -> set[str]:
         """Logs of the state before whose rows stay, be it with more to come."""

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from turnlake.findings import Finding
 
@@ -19,8 +19,7 @@ Why = Literal["generation", "copy", "diverged_copy"]
 SameStart = Callable[[str, str], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class LogFacts:
+class LogFacts(NamedTuple):
     """What decides about a log: where it lies, what its name and its header say, how much is in it."""
 
     log_id: str
@@ -45,8 +44,7 @@ class LogFacts:
         return -1 if known is None else known
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(NamedTuple):
     """A log's session and, where another log counts instead of it, which and why."""
 
     session_id: str
