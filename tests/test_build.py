@@ -203,6 +203,8 @@ def test_a_source_without_a_log_is_told_loudly(
         assert build(tmp_path / "root", lake, *words) == 0
         said = capsys.readouterr().err
         assert f"no log was found at {tmp_path / 'root'}: `turnlake doctor {tmp_path / 'root'}`" in said
+    assert build(tmp_path / "root", lake, *words, "--again") == 0
+    assert "no log was found" not in capsys.readouterr().err
     assert build(tmp_path / "root", lake, *words, "--strict") == 1
 
 

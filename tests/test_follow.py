@@ -156,7 +156,7 @@ def test_wrong_usage_ends_it_only_before_anything_worked(monkeypatch: pytest.Mon
 def test_everything_is_read_again_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(3, 0, 0)
     assert followed(monkeypatch, script, "x", "--full", "--follow") == 0
-    assert script.commands == [["build", "x", "--full"], ["build", "x", "--full"], ["build", "x"]]
+    assert script.commands == [["build", "x", "--full"], ["build", "x", "--full"], ["build", "x", "--again"]]
 
 
 @pytest.mark.parametrize(

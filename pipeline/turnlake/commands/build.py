@@ -21,6 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ingest.add_arguments(parser)
     model.add_prices(parser)
     model.add_limits(parser)
+    # Set by --follow behind its first build: what that one has told is not told again.
+    parser.add_argument("--again", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--follow", action="store_true", help="build again and again until a signal ends it")
     parser.add_argument(
         "--every",

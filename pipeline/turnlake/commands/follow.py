@@ -37,7 +37,7 @@ def follow(args: argparse.Namespace) -> int:
             if code == _WRONG_USAGE and not has_built:
                 return code
             if code in (0, 1) and not has_built:
-                has_built, words = True, [word for word in words if word != "--full"]
+                has_built, words = True, [*(word for word in words if word != "--full"), "--again"]
             if code:
                 note(f"turnlake: this build exited with {code}; the next one follows", quiet=args.quiet)
             stop.wait(args.every)

@@ -118,7 +118,7 @@ def ingest_logs(lake: Lake, work: Path, args: argparse.Namespace, sources: Seque
         seen = sum(known.logs[log_id].is_log for log_id in plan.unchanged)
         counts = _counts(seen, 0, seen, known.refused_count, 0)
         append_load(lake, Load(started_at, _now(), args.command, **counts, read=()))
-        is_partial = _note_empty(discovery, known) or known.is_partial
+        is_partial = _note_empty(discovery, known, args) or known.is_partial
         return IngestRun(before, counts, is_partial, is_news=False, others=_others(discovery, known))
     # Arrow is loaded only now, and before worker processes are forked: each would load it again.
     from turnlake.parquet.ingest import ingest
@@ -135,16 +135,16 @@ def ingest_logs(lake: Lake, work: Path, args: argparse.Namespace, sources: Seque
     counts = _counts(seen, read, unchanged, ingested.refused_count, ingested.events_added)
     reads = tuple(LogRead(path, why) for path, why in ingested.read)
     append_load(lake, Load(started_at, _now(), args.command, **counts, read=reads))
-    is_partial = _note_empty(discovery, ingested.manifest) or ingested.is_partial
+    is_partial = _note_empty(discovery, ingested.manifest, args) or ingested.is_partial
     others = _others(discovery, ingested.manifest)
     return IngestRun(state, counts, is_partial, is_news=True, is_repaired=bool(plan.damaged), others=others)
 
 
-def _note_empty(discovery: Discovery, known: Manifest) -> bool:
-    """Tells of each source that no log was found at; whether there is one."""
+def _note_empty(discovery: Discovery, known: Manifest, args: argparse.Namespace) -> bool:
+    """Tells of each source that no log was found at, of --follow only its first build; whether there is one."""
     filled = {log.source for log in discovery.logs if log.log_id in known.logs and known.logs[log.log_id].is_log}
     empty = [probed.place for probed in discovery.probed if probed.source not in filled]
-    for place in empty:
+    for place in empty if not getattr(args, "again", False) else ():
         note(f"turnlake: no log was found at {place}: {_ask_doctor(place)}")
     return bool(empty)
 
