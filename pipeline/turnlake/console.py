@@ -63,9 +63,9 @@ def as_text(value: object) -> str:
     return format(value, "f") if isinstance(value, Decimal) else str(value)
 
 
-def plural(number: int | None, noun: str) -> str:
-    """`1 call`, `2,000 calls`, `– calls`."""
-    return f"{UNKNOWN if number is None else f'{number:,}'} {noun}{'' if number == 1 else 's'}"
+def plural(number: int | None, noun: str, nouns: str | None = None) -> str:
+    """`1 call`, `2,000 calls`, `– calls`; `nouns` where an s does not make it."""
+    return f"{UNKNOWN if number is None else f'{number:,}'} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
 def note(text: str, *, quiet: bool = False) -> None:

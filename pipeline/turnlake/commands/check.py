@@ -123,12 +123,12 @@ def _lacks(checks: Sequence[Check], fresh: Fresh) -> bool:
 
 
 def _print(checks: Sequence[Check], fresh: Fresh, args: argparse.Namespace) -> None:
-    from turnlake.console import note, plain, print_table
+    from turnlake.console import note, plain, plural, print_table
 
     counts = Counter(check.status for check in checks)
     told = ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in sorted(counts.items()))
     prefixes = sum(check.checkpoint_count or 0 for check in checks)
-    print(f"{len(checks):,} sessions, {prefixes:,} prefixes: {told or 'nothing to check'}")
+    print(f"{plural(len(checks), 'session')}, {plural(prefixes, 'prefix', 'prefixes')}: {told or 'nothing to check'}")
     odd = [check for check in checks if check.status != "match" or check.error_count]
     odd.sort(key=lambda check: (check.is_fine, check.status, check.session_id))
     if odd:
