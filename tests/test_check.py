@@ -279,7 +279,7 @@ def test_a_database_that_someone_changed_is_told(tmp_path: Path, capsys: pytest.
 def test_one_session_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lake = small_lake(tmp_path, 0, 4)
     assert main(["check", "s4", "--lake", str(lake), "--workers", "1"]) == 0
-    assert capsys.readouterr().out.startswith("1 sessions, ")
+    assert capsys.readouterr().out.startswith("1 session, ")
     assert main(["check", "nonsense", "--lake", str(lake)]) == 2
 
 
