@@ -253,7 +253,7 @@ def test_a_difference_fails_check_and_build(
     assert main(["build", str(tmp_path / "logs"), "--full", "--lake", str(lake), "--workers", "1"]) == 1
     captured = capsys.readouterr()
     assert "0 of 1 session match (1 mismatch)" in captured.out
-    assert "the tables of 1 sessions say something else" in captured.err
+    assert "the tables of 1 session say something else" in captured.err
 
 
 def test_an_error_that_the_harness_tolerates_fails_check(tmp_path: Path) -> None:

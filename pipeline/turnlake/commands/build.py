@@ -40,14 +40,14 @@ def run(args: argparse.Namespace) -> int:
 
         return follow(args)
     summary, is_partial = build(args)
-    from turnlake.console import note, print_json
+    from turnlake.console import note, plural, print_json
     from turnlake.reports.summary import as_json, print_text, what_is_partial
 
     differing = summary.checks.get("mismatch", 0)
     if differing:
         note(
-            f"turnlake: the tables of {differing} sessions say something else than their logs: marts.projection_checks "
-            "tells where, `turnlake check` reads the logs again"
+            f"turnlake: the tables of {plural(differing, 'session')} say something else than the logs: "
+            "marts.projection_checks tells where, `turnlake check` reads the logs again"
         )
     code = 1 if differing or (args.strict and (is_partial or summary.is_partial)) else 0
     if args.json:
