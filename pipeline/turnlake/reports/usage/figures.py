@@ -9,9 +9,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from turnlake.console import plural
 from turnlake.reports.usage.bars import NARROW, WIDE, Axis, Bars, Figure
 from turnlake.reports.usage.charts import drawn
-from turnlake.reports.usage.numbers import count, duration, listed, money, percent, plural, shortened
+from turnlake.reports.usage.numbers import count, duration, listed, money, percent, shortened
 from turnlake.reports.usage.questions import Row
 from turnlake.reports.usage.sheet import P95_CALLS, model_text, name_text, not_in_cost
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
-from turnlake.console import plain
-from turnlake.reports.usage.numbers import count, listed, plural
+from turnlake.console import plain, plural
+from turnlake.reports.usage.numbers import count, listed
 from turnlake.reports.usage.questions import Row
 
 

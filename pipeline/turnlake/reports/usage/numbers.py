@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
 
 from turnlake.console import UNKNOWN
-from turnlake.console import plural as plural
 
 MONEY_DIGITS = Decimal("0.0001")
 

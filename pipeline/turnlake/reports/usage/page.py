@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup, escape
 
 from turnlake import __version__
-from turnlake.console import UNKNOWN, plain
+from turnlake.console import UNKNOWN, plain, plural
 from turnlake.findings import CODES
 from turnlake.reports.usage.bars import Figure, axis_of
 from turnlake.reports.usage.figures import (
@@ -24,7 +24,7 @@ from turnlake.reports.usage.figures import (
     latency_figure,
     tokens_figure,
 )
-from turnlake.reports.usage.numbers import change, count, money, percent, plural
+from turnlake.reports.usage.numbers import change, count, money, percent
 from turnlake.reports.usage.questions import Row, ask
 from turnlake.reports.usage.report import KEYS, Report, tools_of, usage_by
 from turnlake.reports.usage.sheet import (

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from turnlake.console import UNKNOWN, plain
-from turnlake.reports.usage.numbers import change, count, duration, money, percent, plural, shortened
+from turnlake.console import UNKNOWN, plain, plural
+from turnlake.reports.usage.numbers import change, count, duration, money, percent, shortened
 from turnlake.reports.usage.questions import Row
 from turnlake.reports.usage.report import Report
 
