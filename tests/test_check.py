@@ -10,11 +10,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from checked import fill
 from conftest import ROOT
 from lakes import Log, built
 from logs import Session, file_name, write
 from turnlake.api import connect
-from turnlake.check.database import fill, stored_checks, written
+from turnlake.check.database import stored_checks, written
 from turnlake.check.outcome import Check
 from turnlake.cli import main
 from turnlake.projection import sketch

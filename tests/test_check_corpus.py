@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from checked import fill
 from official import Official
-from turnlake.check.database import fill, written
+from turnlake.check.database import written
 from turnlake.check.outcome import Check
 
 

@@ -7,21 +7,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checked import event_files
 from conftest import ROOT
 from logs import Session as Log
 from logs import file_name, write
 from turnlake.api import connect
-from turnlake.check import share
+from turnlake.check import scans, share
 from turnlake.check.database import check_sessions, reading, sessions_of, stored_checks, written
 from turnlake.check.outcome import Session
-from turnlake.check.scans import MESSAGES, TRANSCRIPT, Scans, of_logs
+from turnlake.check.scans import MESSAGES, TRANSCRIPT, Scans, scanning
 from turnlake.cli import main
+from turnlake.parquet.state import Lake
 
-SIZES = st.lists(st.integers(0, 40), max_size=60)
+# A session: the megabytes of its lines, and which part holds its rows.
+SIZES = st.lists(st.tuples(st.integers(0, 90), st.integers(0, 5)), max_size=60)
 
 
 def session(number: int, size: int) -> Session:
@@ -30,15 +34,32 @@ def session(number: int, size: int) -> Session:
 
 
 @given(sizes=SIZES, workers=st.integers(1, 5))
-def test_each_session_is_in_one_share_and_no_share_is_much_bigger_than_allowed(sizes: list[int], workers: int) -> None:
-    sessions = [session(number, size) for number, size in enumerate(sizes)]
-    shares = share._shares(sessions, workers)
-    assert [one for some in shares for one in some] == sessions
-    assert all(shares)
-    if sum(sizes) << 20 <= share.LEAST_BYTES:
-        assert len(shares) <= 1
-    for some in shares:
-        assert sum(one.decoded_bytes for one in some[:-1]) < share.MOST_BYTES
+def test_each_session_is_in_one_share_and_no_share_is_much_bigger_than_allowed(
+    sizes: list[tuple[int, int]], workers: int
+) -> None:
+    sizes.sort(key=lambda one: one[1])
+    sessions = [session(number, size) for number, (size, _) in enumerate(sizes)]
+    parts = {f"log{number}": (f"part{part}",) for number, (_, part) in enumerate(sizes)}
+    groups = list(share._groups(sessions, parts, workers))
+    assert [one for some in groups for one in some] == sessions
+    assert all(groups)
+    if sum(one.decoded_bytes for one in sessions) <= share.LEAST_BYTES:
+        assert len(groups) <= 1
+    for group in groups:
+        assert sum(one.decoded_bytes for one in group[:-1]) < share.MOST_BYTES * 1.5
+
+
+def test_a_part_is_read_by_one_share_where_it_is_not_too_big() -> None:
+    sessions = [session(number, 10) for number in range(12)]
+    parts = {f"log{number}": (f"part{number // 4}",) for number in range(12)}
+    groups = list(share._groups(sessions, parts, 2))
+    assert [len(group) for group in groups] == [8, 4]
+
+
+def test_a_big_session_is_in_no_share_with_others_of_other_parts() -> None:
+    sessions = [session(0, 10), session(1, 300), session(2, 10)]
+    parts = {f"log{number}": (f"part{number}",) for number in range(3)}
+    assert [len(group) for group in share._groups(sessions, parts, 1)] == [1, 1, 1]
 
 
 @pytest.fixture(scope="module")
@@ -49,18 +70,26 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("workers", "memory"), [(1, None), (2, None), (2, "400MB")])
+@pytest.mark.parametrize(
+    ("workers", "memory", "most"), [(1, None, 10**9), (2, None, 10**9), (2, "400MB", 10**9), (2, None, 125_000)]
+)
 def test_whoever_compares_the_rows_are_the_same(
-    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, memory: str | None
+    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, memory: str | None, most: int
 ) -> None:
     monkeypatch.setattr(share, "LEAST_BYTES", 1000)
     monkeypatch.setattr(share, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(share, "MOST_TOGETHER", most)
+    monkeypatch.setattr(scans, "MOST_HELD", 50_000)
+    state = Lake(lake).current()
+    assert state is not None
     copy = shutil.copy(lake / "turnlake.duckdb", tmp_path / "copy.duckdb")
     with written(Path(copy)) as db:
         before = stored_checks(db)
         db.execute("delete from marts.projection_checks")
-        assert len(share._shares(sessions_of(db), workers)) > 2
-    assert share.fill_database(Path(copy), workers, memory) == before
+        shares = share.shares_of(sessions_of(db), state, workers)
+    assert len(shares) > 2
+    assert {one.decoded_bytes > most for one in shares} == ({False} if most == 10**9 else {False, True})
+    assert share.fill_database(Path(copy), state, workers, memory) == before
     with written(Path(copy)) as db:
         assert stored_checks(db) == before
     assert not list(tmp_path.glob("spill-*"))
@@ -74,8 +103,8 @@ def test_thoroughly_the_content_of_messages_is_read_too(lake: Path, tmp_path: Pa
         db.execute("create or replace view marts.messages as from main.messages")
         db.execute("delete from marts.projection_checks")
         sessions = sessions_of(db)
-        assert {check.is_equal for check in check_sessions(db, sessions)} == {True}
-        thoroughly = check_sessions(db, sessions, is_thorough=True)
+        assert {check.is_equal for check in check_sessions(db, sessions, event_files(db))} == {True}
+        thoroughly = check_sessions(db, sessions, event_files(db), is_thorough=True)
     assert {check.first_difference_position for check in thoroughly if not check.is_equal} == {1}
 
 
@@ -97,18 +126,37 @@ def test_named_sessions_are_read_thoroughly(
     assert (MESSAGES in asked) is is_thorough
 
 
-def test_views_are_of_some_logs_only_as_long_as_they_are_asked(lake: Path, tmp_path: Path) -> None:
+def test_content_is_that_of_the_files_named_as_long_as_it_is_asked(lake: Path, tmp_path: Path) -> None:
+    state = Lake(lake).current()
+    assert state is not None
     with reading(lake / "turnlake.duckdb", tmp_path) as db:
-        sessions = sessions_of(db)
-        one, other = sessions[:2]
-        rows = list(Scans(db, [one.session_id, other.session_id])(TRANSCRIPT))
-        with of_logs(db, [one.log_id]):
-            some = list(Scans(db, [one.session_id, other.session_id])(TRANSCRIPT))
-        assert sorted(row[:4] for row in some) == sorted(row[:4] for row in rows)
-        assert {row[0] for row in some if row[-1] is not None} == {one.session_id}
-        assert {row[0] for row in rows if row[-1] is not None} == {one.session_id, other.session_id}
-        after = list(Scans(db, [one.session_id, other.session_id])(TRANSCRIPT))
-        assert sorted(after) == sorted(rows)
+        sessions = sessions_of(db)[:2]
+        whole = read_transcript(db, sessions, event_files(db))
+        assert {row[0] for row in whole if row[-1] is not None} == {one.session_id for one in sessions}
+        tail = [path for path in event_files(db) if path.name == "tail.parquet"]
+        assert {row[-1] for row in read_transcript(db, sessions, tail)} == {None}
+        assert db.execute("select count(*) from marts.transcript where content is null").fetchall() == [(0,)]
+
+
+def read_transcript(db: duckdb.DuckDBPyConnection, sessions: list[Session], files: list[Path]) -> list[tuple[Any, ...]]:
+    """The rows of these sessions, in order; no two pieces tell of the same event."""
+    with scanning(db, sessions, files) as rows:
+        read = [row for _ in rows.pieces() for row in rows(TRANSCRIPT)]
+    assert len({row[:2] for row in read}) == len(read)
+    return sorted(read, key=lambda row: row[:2])
+
+
+@pytest.mark.parametrize("most", [1, 3_000, 50_000])
+def test_what_is_read_does_not_depend_on_how_much_is_held(
+    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    with reading(lake / "turnlake.duckdb", tmp_path) as db:
+        sessions = sorted(sessions_of(db), key=lambda one: -one.decoded_bytes)[:3]
+        whole = read_transcript(db, sessions, event_files(db))
+        monkeypatch.setattr(scans, "MOST_HELD", most)
+        with scanning(db, sessions, event_files(db)) as rows:
+            assert len(list(rows.pieces())) > 1
+        assert read_transcript(db, sessions, event_files(db)) == whole
 
 
 @pytest.mark.parametrize("name", ["it's", 'a "b" {c} %s', "n\x00ul"])

@@ -79,7 +79,9 @@ def assert_as_anew(lake: Path) -> None:
     shutil.rmtree(anew, ignore_errors=True)
     shutil.copytree(lake, anew)
     assert main(["model", "--lake", str(anew), "-q"]) == 0
-    fill_database(Lake(anew).database, 1, None)
+    state = Lake(anew).published_state()
+    assert state is not None
+    fill_database(Lake(anew).database, state, 1)
     assert differences(everything(Lake(lake).database), everything(Lake(anew).database)) == {}
 
 
@@ -264,7 +266,7 @@ def renewed_by_hand(database: Path, state: State, sessions: frozenset[str], targ
     shutil.copyfile(database, target)
     with connected(target, Limits(threads=1)) as db:
         log_ids = changes._logs_of(db, sessions, state)
-        files = changes._files(state.manifest(), log_ids, state)
+        files = changes.files_of(state, log_ids)
         with in_use(target, db):
             renew._renew(db, target, state.raw_files(), Change(sessions, log_ids, files), sql_folder())
 

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from turnlake.check.outcome import Check, Session, compared, not_checked
-from turnlake.check.scans import Scans, of_logs
+from turnlake.check.scans import scanning
 from turnlake.check.tables import read_tables
 from turnlake.models.text import quoted
 from turnlake.projection.proof import Proof, load_proof
@@ -113,33 +113,30 @@ def stored_checks(db: duckdb.DuckDBPyConnection) -> list[Check]:
     return [Check(*row) for row in db.execute(f"from {_TABLE} order by session_id").fetchall()]
 
 
-def fill(db: duckdb.DuckDBPyConnection) -> list[Check]:
-    """Check each session that has no row yet by the proof made when its log was read; the rows made, in order."""
-    checks = check_sessions(db, sessions_of(db, are_unchecked=True))
-    store(db, checks)
-    return checks
-
-
 def check_sessions(
-    db: duckdb.DuckDBPyConnection, sessions: Sequence[Session], *, is_thorough: bool = False
+    db: duckdb.DuckDBPyConnection, sessions: Sequence[Session], files: Sequence[Path], *, is_thorough: bool = False
 ) -> list[Check]:
-    """The check of each session by its proof, in order of their ids."""
+    """The check of each session by its proof, in order of their ids. `files` hold the events of all of them."""
     checks = {one.session_id: not_checked(one, NO_PROOF) for one in sessions}
     proved = {one.session_id: (one, load_proof(one.proof)) for one in sessions if one.proof is not None}
-    checks |= _compared(db, proved, is_thorough, is_parsed=False)
+    checks |= _compared(db, proved, files, is_thorough, is_parsed=False)
     # Perhaps the same JSON, printed otherwise.
     differing = {name: one for name, one in proved.items() if checks[name].are_messages_equal is False}
-    checks |= _compared(db, differing, is_thorough, is_parsed=True)
+    checks |= _compared(db, differing, files, is_thorough, is_parsed=True)
     return [check for _, check in sorted(checks.items())]
 
 
 def _compared(
-    db: duckdb.DuckDBPyConnection, proved: Mapping[str, tuple[Session, Proof]], is_thorough: bool, is_parsed: bool
+    db: duckdb.DuckDBPyConnection,
+    proved: Mapping[str, tuple[Session, Proof]],
+    files: Sequence[Path],
+    is_thorough: bool,
+    is_parsed: bool,
 ) -> dict[str, Check]:
     if not proved:
         return {}
-    with of_logs(db, [session.log_id for session, _ in proved.values()]):
-        told = read_tables(Scans(db, proved), is_thorough=is_thorough, is_parsed=is_parsed)
+    with scanning(db, [session for session, _ in proved.values()], files) as rows:
+        told = read_tables(rows, is_thorough=is_thorough, is_parsed=is_parsed)
     checks = {}
     for name, (session, proof) in proved.items():
         prefixes = [place.before_seq for place in proof.checkpoints if place.before_seq is not None]

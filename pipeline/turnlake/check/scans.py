@@ -1,31 +1,41 @@
 """The tables of a database that a check reads: what it asks of them, for some sessions at a time.
 
-Content is cut out of payloads, which lie in Parquet files of all sessions. DuckDB brings a condition on sessions as far
-as these files only where it is about their own column: so the views on the way there are made anew for some logs.
+Content is cut out of payloads, which lie in Parquet files of all sessions. DuckDB brings a condition on sessions as
+far as these files only where it is about their own column, and ids can't tell row groups of several logs apart: so the
+views on the way there are made anew for some logs and the files that hold them. Payloads are held in memory, not too
+many at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from math import ceil
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from turnlake.check.outcome import Session
+from turnlake.events.values import MAX_SAFE
 from turnlake.models.changes import of_these
 from turnlake.models.model import LAYERS
+from turnlake.models.raw import stored_file
+from turnlake.models.text import path_list
 from turnlake.projection.surface import NODE_SINCE
 
 TRANSCRIPT = """
 select session_id, seq, order_key, shadowed_by_seq, type, message_id, role, source_kind, content
 from marts.transcript
 semi join {chosen} using (session_id)
+where seq between {first} and {last}
 """
 MESSAGES = """
 select session_id, position, seq, message_id, role, source_kind, content
 from marts.messages
 semi join {chosen} using (session_id)
+where seq between {first} and {last}
 """
 # Without their content, which is that of the transcript: reading it again costs as much again.
 PLACES = """
@@ -67,53 +77,107 @@ from marts.synthetic_events
 semi join {chosen} using (session_id)
 order by session_id, seq
 """
-# The views between the payloads and what is read, each behind those it reads.
-_BETWEEN = ("transcript", "messages")
+# The views between the files and what is read, each behind those it reads.
+_UP_TO_PAYLOADS = ("raw.events", "staging.payloads")
+_ABOVE_PAYLOADS = ("marts.transcript", "marts.messages")
+_SCHEMAS = ("raw", *LAYERS)
 _CHOSEN = "memory.main.chosen"
+_IN_FILES = "memory.staging.payloads_in_files"
+_HELD = "memory.main.payloads_held"
+# Pieces of about the same size, one behind the other: the first seq of each.
+_FIRST_SEQS = """
+with sizes as (
+    select seq, sum(strlen(payload)) as size
+    from {payloads}
+    where {some}
+    group by seq
+),
+
+placed as (
+    select seq, floor({count} * (sum(size) over (order by seq) - size) / sum(size) over ()) as piece
+    from sizes
+)
+
+select min(seq)
+from placed
+group by piece
+order by all
+"""
 # Rows of text at a time: all together may be more than fits into memory.
 _ROWS = 10_000
+# Bytes of the lines whose payloads are held at a time.
+MOST_HELD = 96 << 20
 
 
 class Scans:
-    """Reads the rows of some sessions."""
+    """Reads the rows of some sessions, in the block of `scanning`."""
 
-    def __init__(self, db: duckdb.DuckDBPyConnection, sessions: Iterable[str]) -> None:
+    def __init__(self, db: duckdb.DuckDBPyConnection, sessions: Collection[Session]) -> None:
         self._db = db
+        self._between = (0, MAX_SAFE)
+        self._pieces = ceil(sum(session.decoded_bytes for session in sessions) / MOST_HELD)
+        log_ids = of_these("log_id", [session.log_id for session in sessions])
+        self._some = f"{log_ids} and {of_these('type', ('request/header', *NODE_SINCE))}"
         # Ids are text from logs: better no part of a query.
-        db.register("chosen_now", pa.table({"session_id": pa.array(list(sessions), pa.string())}))
+        names = pa.array([session.session_id for session in sessions], pa.string())
+        db.register("chosen_now", pa.table({"session_id": names}))
         db.execute(f"create or replace table {_CHOSEN} as from chosen_now")
 
     def __call__(self, query: str) -> Iterator[tuple[Any, ...]]:
         """The rows of one of the queries above; content comes as bytes."""
-        for batch in self._db.sql(query.format(chosen=_CHOSEN)).to_arrow_reader(_ROWS):
+        first, last = self._between
+        text = query.format(chosen=_CHOSEN, first=first, last=last)
+        for batch in self._db.sql(text).to_arrow_reader(_ROWS):
             columns = [
                 (column.cast(pa.binary()) if name == "content" else column).to_pylist()
                 for name, column in zip(batch.schema.names, batch.columns, strict=True)
             ]
             yield from zip(*columns, strict=True)
 
+    def pieces(self) -> Iterator[None]:
+        """While each is at hand, TRANSCRIPT, MESSAGES and HEADERS tell of some events; of all of them in the end."""
+        for first, last in self._ranges():
+            self._between = (first, last)
+            held = f"from {_IN_FILES} where {self._some} and seq between {first} and {last}"
+            self._db.execute(f"create or replace table {_HELD} as {held}")
+            yield
+
+    def _ranges(self) -> Iterator[tuple[int, int]]:
+        """First and last seq of each piece."""
+        firsts = [0]
+        if self._pieces > 1:
+            query = _FIRST_SEQS.format(payloads=_IN_FILES, some=self._some, count=self._pieces)
+            firsts += [seq for (seq,) in self._db.execute(query).fetchall()[1:]]
+        return zip(firsts, [*(seq - 1 for seq in firsts[1:]), MAX_SAFE], strict=True)
+
 
 @contextmanager
-def of_logs(db: duckdb.DuckDBPyConnection, log_ids: Iterable[str]) -> Iterator[None]:
-    """Within the block, payloads and the views upon them hold the headers and messages of these logs alone.
-
-    They are read once, into memory.
-    """
+def scanning(db: duckdb.DuckDBPyConnection, sessions: Collection[Session], files: Iterable[Path]) -> Iterator[Scans]:
+    """Within the block, payloads and the views upon them hold what of these sessions is in these files of events."""
     [(database,)] = db.execute("select current_database()").fetchall()
-    found = db.execute("select view_name, sql from duckdb_views() where schema_name = 'marts'").fetchall()
-    texts = [dict(found)[view] for view in _BETWEEN if view in dict(found)]
-    for layer in LAYERS:
-        db.execute(f"create schema if not exists memory.{layer}")
-    some = f"{of_these('log_id', log_ids)} and {of_these('type', ('request/header', *NODE_SINCE))}"
-    db.execute(f"create table memory.staging.payloads as from {database}.staging.payloads where {some}")
+    views = dict(db.execute("select schema_name || '.' || view_name, sql from duckdb_views()").fetchall())
+    for schema in _SCHEMAS:
+        db.execute(f"create schema if not exists memory.{schema}")
     # What is created goes to the first of the path, and names are looked up there first.
     path = [f"{place}.{schema}" for place in ("memory", database) for schema in ("main", *LAYERS)]
     db.execute(f"set search_path = '{','.join(path)}'")
     try:
-        for text in texts:
-            db.execute(text)
-        yield
+        db.execute(stored_file("events", f"from read_parquet({path_list(files)})", "memory"))
+        _make_anew(db, views, _UP_TO_PAYLOADS)
+        db.execute(f"alter view memory.staging.payloads rename to {_IN_FILES.rpartition('.')[2]}")
+        db.execute(f"create or replace table {_HELD} as from {_IN_FILES} limit 0")
+        db.execute(f"create view memory.staging.payloads as from {_HELD}")
+        _make_anew(db, views, _ABOVE_PAYLOADS)
+        yield Scans(db, sessions)
     finally:
         db.execute(f"use {database}")
-        for layer in LAYERS:
-            db.execute(f"drop schema if exists memory.{layer} cascade")
+        for schema in _SCHEMAS:
+            db.execute(f"drop schema if exists memory.{schema} cascade")
+        db.execute("drop macro table if exists memory.main.stored_events")
+
+
+def _make_anew(db: duckdb.DuckDBPyConnection, views: Mapping[str, str], names: Iterable[str]) -> None:
+    """The views of these names once more, where they are looked up first; what is no view is left as it is."""
+    for name in names:
+        if name in views:
+            db.execute(views[name])

@@ -4,31 +4,52 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
 from turnlake.check.database import check_sessions, reading, sessions_of, store, written
 from turnlake.check.outcome import Check, Session
+from turnlake.models.changes import files_of, parts_of
 from turnlake.parquet import engine
+from turnlake.parquet.state import State
 
-# Bytes of lines of the sessions that are compared at a time: their payloads and content are held at once.
+# Bytes of lines of the sessions that are compared at a time.
 MOST_BYTES = 64 << 20
+# A share of more than this is one big session, or has one: that wants memory, and no process beside it.
+MOST_TOGETHER = MOST_BYTES * 2
 # Below this another process costs more than it spares.
 LEAST_BYTES = 32 << 20
 # What each process may use before it spills to disk.
 MEMORY_EACH = "150MB"
 
 
-def fill_database(database: Path, workers: int, memory: str | None = None) -> list[Check]:
-    """Check each session of a database nobody reads yet that has no check; the rows made, in order."""
+@dataclass(frozen=True)
+class Share:
+    """Sessions that are compared together, and the files that hold their events."""
+
+    sessions: tuple[Session, ...]
+    files: tuple[Path, ...]
+
+    @property
+    def decoded_bytes(self) -> int:
+        """Bytes of the lines of all its sessions."""
+        return sum(session.decoded_bytes for session in self.sessions)
+
+
+def fill_database(database: Path, state: State, workers: int, memory: str | None = None) -> list[Check]:
+    """Check each session without a row by the proof made when its log was read; the rows made, in order.
+
+    The database is that of the state, and nobody reads it yet.
+    """
     with written(database, memory, workers) as db:
-        sessions = sessions_of(db, are_unchecked=True)
-        if len(_shares(sessions, workers)) <= 1:
-            checks = check_sessions(db, sessions)
+        shares = shares_of(sessions_of(db, are_unchecked=True), state, workers)
+        if len(shares) <= 1:
+            checks = [check for share in shares for check in check_sessions(db, share.sessions, share.files)]
             store(db, checks)
             return checks
-    checks = check_shared(database, sessions, database.parent, workers, memory)
+    checks = check_shared(database, shares, database.parent, workers, memory)
     with written(database, memory, workers) as db:
         store(db, checks)
     return checks
@@ -36,7 +57,7 @@ def fill_database(database: Path, workers: int, memory: str | None = None) -> li
 
 def check_shared(
     database: Path,
-    sessions: Sequence[Session],
+    shares: Sequence[Share],
     spill: Path,
     workers: int,
     memory: str | None = None,
@@ -48,38 +69,45 @@ def check_shared(
     Each process has some of `memory`, a size as DuckDB takes it, and a folder of its own below `spill`. Whoever bounds
     memory gets one process only.
     """
-    shares = _shares(sessions, workers)
-    processes = 1 if memory else min(workers, len(shares))
-    limits = (memory, workers) if processes == 1 else (MEMORY_EACH, 1)
-    job = functools.partial(_check, database=database, spill=spill, limits=limits, is_thorough=is_thorough)
-    checks = [check for some in engine.run(job, shares, processes) for check in some]
+    job = functools.partial(_check, database=database, spill=spill, is_thorough=is_thorough)
+    small = [share for share in shares if share.decoded_bytes <= MOST_TOGETHER]
+    processes = 1 if memory else min(workers, len(small))
+    limits = (memory, workers) if processes <= 1 else (MEMORY_EACH, 1)
+    checks = [check for some in engine.run(functools.partial(job, limits=limits), small, processes) for check in some]
+    for share in shares:
+        if share.decoded_bytes > MOST_TOGETHER:
+            checks += job(share, limits=(memory, workers))
     return sorted(checks, key=lambda check: check.session_id)
 
 
-def _check(
-    sessions: Sequence[Session], database: Path, spill: Path, limits: tuple[str | None, int], is_thorough: bool
-) -> list[Check]:
+def _check(share: Share, database: Path, spill: Path, limits: tuple[str | None, int], is_thorough: bool) -> list[Check]:
     with reading(database, spill / f"spill-{os.getpid()}", *limits) as db:
-        return check_sessions(db, sessions, is_thorough=is_thorough)
+        return check_sessions(db, share.sessions, share.files, is_thorough=is_thorough)
 
 
-def _shares(sessions: Sequence[Session], workers: int) -> list[list[Session]]:
-    """The sessions in their order, in groups of about the same size: as many for each worker."""
+def shares_of(sessions: Sequence[Session], state: State, workers: int) -> list[Share]:
+    """The sessions in groups of about the same size: as many for each worker."""
+    parts = {session.log_id: parts_of(state, session.log_id) for session in sessions}
+    ordered = sorted(sessions, key=lambda session: parts[session.log_id])
+    return [
+        Share(tuple(group), files_of(state, [session.log_id for session in group]).tables["events"])
+        for group in _groups(ordered, parts, workers)
+    ]
+
+
+def _groups(sessions: Sequence[Session], parts: Mapping[str, tuple[str, ...]], workers: int) -> Iterator[list[Session]]:
+    """The sessions in their order. If possible those of a part stay together, so that it is read once."""
     total = sum(session.decoded_bytes for session in sessions)
-    if total <= LEAST_BYTES:
-        return [list(sessions)] if sessions else []
     rounds = ceil(total / MOST_BYTES / workers)
-    return list(_groups(sessions, total / (rounds * workers)))
-
-
-def _groups(sessions: Sequence[Session], size: float) -> Iterator[list[Session]]:
+    size = total / (rounds * workers) if total > LEAST_BYTES else total + 1
     group: list[Session] = []
     held = 0
     for session in sessions:
-        group.append(session)
-        held += session.decoded_bytes
-        if held >= size:
+        is_other_part = group and parts[group[-1].log_id] != parts[session.log_id]
+        if held >= size * 1.5 or (is_other_part and (held >= size or session.decoded_bytes > MOST_BYTES)):
             yield group
             group, held = [], 0
+        group.append(session)
+        held += session.decoded_bytes
     if group:
         yield group

@@ -111,6 +111,20 @@ def read_tables(rows: Scans, *, is_thorough: bool = False, is_parsed: bool = Fal
     texts are equal that are the same JSON.
     """
     told: defaultdict[str, Told] = defaultdict(Told)
+    for _ in rows.pieces():
+        _read_content(told, rows, is_thorough, is_parsed)
+    if not is_thorough:
+        for session, position, seq, *names in rows(scans.PLACES):
+            told[session].place(position, seq, (names[0], names[1], names[2]))
+    for session, attempt_id, *tokens in rows(scans.ATTEMPTS):
+        told[session].calls.append((attempt_id.removeprefix(f"{session}/"), Tokens(*tokens)))
+    for session, *closer in rows(scans.CLOSERS):
+        told[session].closers.append(tuple(closer))
+    return told
+
+
+def _read_content(told: Mapping[str, Told], rows: Scans, is_thorough: bool, is_parsed: bool) -> None:
+    """What is told by the payloads at hand."""
     for session, seq, order_key, shadowed_by_seq, kind, *names, content in rows(scans.TRANSCRIPT):
         one, known, text = told[session], (names[0], names[1], names[2]), _printed(content, is_parsed)
         digest = message_digest(seq, known, text)
@@ -121,16 +135,8 @@ def read_tables(rows: Scans, *, is_thorough: bool = False, is_parsed: bool = Fal
         for session, position, seq, *names, content in rows(scans.MESSAGES):
             known = (names[0], names[1], names[2])
             told[session].shown[position] = message_digest(seq, known, _printed(content, is_parsed))
-    else:
-        for session, position, seq, *names in rows(scans.PLACES):
-            told[session].place(position, seq, (names[0], names[1], names[2]))
     for session, seq, payload in rows(scans.HEADERS):
         told[session].headers += _header(seq, payload)
-    for session, attempt_id, *tokens in rows(scans.ATTEMPTS):
-        told[session].calls.append((attempt_id.removeprefix(f"{session}/"), Tokens(*tokens)))
-    for session, *closer in rows(scans.CLOSERS):
-        told[session].closers.append(tuple(closer))
-    return told
 
 
 def _printed(content: bytes | None, is_parsed: bool) -> bytes | None:

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 def _checks(lake: Lake, state: State, work: Path, args: argparse.Namespace) -> tuple[list[Check], Fresh]:
     from turnlake.check.database import reading, sessions_of
     from turnlake.check.fresh import counting_logs, fresh_proofs, proved_by_fresh
-    from turnlake.check.share import check_shared
+    from turnlake.check.share import check_shared, shares_of
     from turnlake.console import progress
     from turnlake.logs.source import parse_source
     from turnlake.parquet.engine import default_workers
@@ -85,7 +85,8 @@ def _checks(lake: Lake, state: State, work: Path, args: argparse.Namespace) -> t
     with reading(lake.database, work) as db:
         sessions = proved_by_fresh(sessions_of(db, wanted), fresh)
     # Reading all content a second time, as the messages tell it, costs as much as the rest of comparing.
-    return check_shared(lake.database, sessions, work, workers, is_thorough=wanted is not None), fresh
+    shares = shares_of(sessions, state, workers)
+    return check_shared(lake.database, shares, work, workers, is_thorough=wanted is not None), fresh
 
 
 def _wanted(args: argparse.Namespace) -> set[str] | None:

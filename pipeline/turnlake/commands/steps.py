@@ -194,7 +194,7 @@ def publish_models(
     if result is None:
         result = build_database(state.raw_files(), database, prices=prices, **limits)
     if is_checked:
-        check_database(database, args)
+        check_database(database, state, args)
     lake.publish(state, database, _inputs(prices, is_checked))
     return result
 
@@ -213,12 +213,12 @@ def _renewed(lake: Lake, before: State, state: State, database: Path, limits: di
         return None
 
 
-def check_database(database: Path, args: argparse.Namespace) -> None:
-    """Compare the sessions of a database that have no check yet with what their logs gave when they were read."""
+def check_database(database: Path, state: State, args: argparse.Namespace) -> None:
+    """Compare the sessions of a state's database that have no check yet with what their logs gave when read."""
     from turnlake.check.share import fill_database
 
     workers = getattr(args, "workers", None) or args.threads or default_workers()
-    fill_database(database, workers, args.memory)
+    fill_database(database, state, workers, args.memory)
 
 
 def _renewable(lake: Lake, prices: Prices) -> State | None:

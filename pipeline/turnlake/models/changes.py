@@ -55,7 +55,7 @@ def change_between(before: State, after: State, db: DuckDBPyConnection) -> Chang
     if len(sessions) > MOST_RENEWED * len(new["logs"]):
         return None
     log_ids = _logs_of(db, sessions, after)
-    return Change(sessions, log_ids, _files(new, log_ids, after))
+    return Change(sessions, log_ids, files_of(after, log_ids))
 
 
 def _logs_in_other_parts(old: Stored, new: Stored) -> set[str]:
@@ -113,9 +113,15 @@ def _logs_of(db: DuckDBPyConnection, sessions: Iterable[str], state: State) -> f
     return frozenset(log_id for (log_id,) in db.execute(query, [sorted(sessions)]).fetchall())
 
 
-def _files(manifest: Mapping[str, Any], log_ids: Iterable[str], state: State) -> RawFiles:
-    """The files of a state that hold rows of these logs."""
-    parts = {part for log_id in log_ids for part in manifest["logs"][log_id][PARTS]} | {TAIL_PART}
+def parts_of(state: State, log_id: str) -> tuple[str, ...]:
+    """The names of the parts of a state that hold rows of this log, but for its tail."""
+    return tuple(state.manifest()["logs"][log_id][PARTS])
+
+
+def files_of(state: State, log_ids: Iterable[str]) -> RawFiles:
+    """The files of a state that hold rows of these logs, and rows of others too."""
+    logs = state.manifest()["logs"]
+    parts = {part for log_id in log_ids for part in logs[log_id][PARTS]} | {TAIL_PART}
     files = state.raw_files()
     few = {table: tuple(path for path in files.tables[table] if path.name in parts) for table in IN_PARTS}
     return RawFiles({**files.tables, **few}, files.loads)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from sys import intern
 from typing import Any
 
 from turnlake.events.record import Record
@@ -104,8 +105,8 @@ class Sketch:
         self._stretch, self._place = (stretch, place) if telling is None else (None, ())
 
 
-def _as_it_is(record: Record) -> Record:
-    return record
+def _whole(record: Record) -> Record:
+    return _record(record, {"data": record.event.get("data")})
 
 
 def _bare(record: Record) -> Record:
@@ -117,7 +118,8 @@ def _record(record: Record, members: Object) -> Record:
     event = record.event
     if not isinstance(event.get("data"), dict):
         members.pop("data", None)
-    members["type"], members["seq"], members["time"] = event["type"], record.seq, event.get("time")
+    # One text for all events of a type: there are thousands.
+    members["type"], members["seq"], members["time"] = intern(event["type"]), record.seq, event.get("time")
     return Record(record.line, 0, b"", False, record.branch, record.seq, record.time_ms, members, None, False, False)
 
 
@@ -144,18 +146,20 @@ def _answer(record: Record) -> Record:
     cut = _node(record)
     # Only whether the sources are known to be none is asked for.
     cut.sources = [] if record.sources == [] else None
-    cut.stream = _usages(record)
+    # Where the message itself says it, nobody asks the stream.
+    has_usage = _object(record.event.get("data")).get("usage") is not None
+    cut.stream = None if has_usage else _last_usage(record)
     return cut
 
 
 def _attempt(record: Record) -> Record:
     cut = _record(record, {"data": _place_of(record.event)})
-    cut.stream = _usages(record)
+    cut.stream = _last_usage(record)
     return cut
 
 
-def _usages(record: Record) -> list[Run] | None:
-    return record.stream and [run for run in record.stream if run.chunk_type == "usage"]
+def _last_usage(record: Record) -> list[Run]:
+    return [run for run in record.stream or () if run.chunk_type == "usage"][-1:]
 
 
 def _object(value: Any) -> Object:
@@ -214,8 +218,8 @@ _DATA: dict[str, Callable[[Object], Object]] = {
 }
 _CUT_DOWN: dict[str, Callable[[Record], Record]] = {
     **dict.fromkeys(NODE_SINCE, _node),
-    # Small ones stay as they are.
-    **dict.fromkeys(("turn/start", "step/start", "step/end", "llm/retry-started"), _as_it_is),
+    # Small ones stay whole.
+    **dict.fromkeys(("turn/start", "step/start", "step/end", "llm/retry-started"), _whole),
     **dict.fromkeys(("turn/end", "llm/retry"), lambda record: _record(record, {"data": _place_of(record.event)})),
     "assistant/message": _answer,
     "assistant/attempt": _attempt,
