@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from turnlake.errors import SourceError
 from turnlake.events.header import Header
 from turnlake.events.record import Record
-from turnlake.events.scan import LogName, Scan
+from turnlake.events.scan import Scan
+from turnlake.events.start import LogName
 from turnlake.events.values import Object
 from turnlake.events.verdict import Verdict
 from turnlake.events.vocabulary import NEWEST_VERSION

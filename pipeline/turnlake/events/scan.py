@@ -7,18 +7,19 @@ the harness would do with it. What the harness accepts are the first `accepted_e
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
 from turnlake.events import tutorial
 from turnlake.events.clock import Clock
 from turnlake.events.envelope import KEYS, is_replace
-from turnlake.events.header import Header, is_header, misplaced, read_header
+from turnlake.events.header import Header
 from turnlake.events.legacy import MAY_BE_OLD, Legacy
 from turnlake.events.record import Record
 from turnlake.events.runs import PACKED_TYPES, Run, packed_run, single_run, stream_runs
 from turnlake.events.sources import Ranges, decode_sources
+from turnlake.events.start import LogName, Start
 from turnlake.events.values import (
     MAX_SAFE,
     BadRecord,
@@ -26,12 +27,9 @@ from turnlake.events.values import (
     check_depth,
     is_count,
     is_int,
-    is_text,
     parse_leniently,
-    scrubbed,
 )
 from turnlake.events.verdict import Judge, Verdict
-from turnlake.events.vocabulary import NEWEST_VERSION
 from turnlake.findings import Finding
 from turnlake.logs.lines import Overlong
 
@@ -46,31 +44,13 @@ _PLAIN_MEMBERS = {
 WENT_BACK = "the time is less than that of the event before"
 
 
-class LogName(NamedTuple):
-    """What a log's place says: its generation, None where the name is not canonical, and a stand-in id.
-
-    `session_folder` and `project_folder` are the folders it lies in, None where they say nothing about it.
-    """
-
-    generation: int | None
-    stem: str
-    session_folder: str | None = None
-    project_folder: str | None = None
-
-
 class Scan:
     """The state of one log while its lines are read in order with `feed`; `finish` gives the verdict."""
 
     def __init__(self, name: LogName) -> None:
-        self.name = name
-        self.header: Header | None = None
-        self.header_line: bytes | None = None
-        # True once no further line may be read: an unknown version, or a name that contradicts the header.
-        self.is_stopped = False
-        # True for a file of another name whose first line is neither a header nor an event.
-        self.is_no_log = False
         self.clock = Clock()
         self._judge = Judge()
+        self._start = Start(name, self._judge)
         self._version = 0
         self._has_trait = False
         self._has_marker = False
@@ -85,12 +65,32 @@ class Scan:
         return self._judge.findings
 
     @property
+    def header(self) -> Header | None:
+        """The header; None before it is read, and where there is none."""
+        return self._start.header
+
+    @property
+    def header_line(self) -> bytes | None:
+        """The header as written."""
+        return self._start.header_line
+
+    @property
+    def is_stopped(self) -> bool:
+        """No further line may be read."""
+        return self._start.is_stopped
+
+    @property
+    def is_no_log(self) -> bool:
+        """The file holds something else."""
+        return self._start.is_no_log
+
+    @property
     def seed_length(self) -> int | None:
         """The header's seedLength; None before the header, and where it states none."""
         return self.header.seed_length if self.header is not None else None
 
     def _begin(self, version: int) -> None:
-        session = (self.header and self.header.id) or self.name.stem
+        session = (self.header and self.header.id) or self._start.name.stem
         self._version = version
         self._legacy = Legacy(session)
         self._tutorial = tutorial.Tutorial(session)
@@ -170,8 +170,8 @@ class Scan:
             judge.findings.append(corrupt)
             judge.refusal = judge.refusal or ("corrupt", None)
         if not judge.line:
-            self.is_no_log = self.name.generation is None
-            self._first_is_no_header("no complete line")
+            self._start.is_no_log = self._start.name.generation is None
+            self._start.lacks_header("no complete line")
         self._check_lineage()
         judge.finish()
         verdict, (reason, line) = "clean", (None, None)
@@ -197,43 +197,16 @@ class Scan:
             return None
         if self.header is not None:
             return "mixed" if self._has_trait else "real"
-        return "tutorial" if self._has_trait or self.name.generation is None else "headerless"
-
-    # The header
+        return "tutorial" if self._has_trait or self._start.name.generation is None else "headerless"
 
     def _take_header(self, value: Any) -> bool:
         """True where the first line is a header; all that follows is read by its version."""
-        if not is_header(value):
-            self._first_is_no_header("it is no session header")
-            if self.name.generation is None and not _is_event(value):
-                self.is_stopped = self.is_no_log = True
-            return self.is_stopped
-        raw = self._judge.raw
-        self.header = read_header(scrubbed(value) if self._is_odd else value)
-        self.header_line = raw if isinstance(raw, bytes) else None
-        header, generation = self.header, self.name.generation
-        for note in header.notes:
-            self._judge.find("unknown_header_key", note)
-        if header.refusal:
-            self._judge.refuse(header.refusal, "INV-01", "; ".join(header.faults))
-        if header.is_readable and generation is not None and header.version not in (generation, None):
-            detail = f"the header says version {header.version}, the file name {generation}"
-            self._judge.refuse("version_mismatch", "version_mismatch", detail)
-            self.is_stopped = True
-        for detail in misplaced(header, self.name.session_folder, self.name.project_folder):
-            self._judge.find("path_mismatch", detail)
-        self.is_stopped = self.is_stopped or not header.is_readable
-        if not self.is_stopped:
-            version = header.version if header.version is not None else min(generation or 0, NEWEST_VERSION)
-            self._begin(version)
-            self._judge.begin(version, header)
-            self._cut = (header.seed_length or 0) if version < 2 else 0
-        return True
-
-    def _first_is_no_header(self, detail: str) -> None:
-        """A canonical log without header is refused; any other may be of the tutorial dialect."""
-        if self.name.generation is not None:
-            self._judge.refuse("no_header", "no_header", detail)
+        start = self._start
+        is_taken = start.take(value, self._judge.raw, is_odd=self._is_odd)
+        if start.header is not None and not start.is_stopped:
+            self._begin(start.version)
+            self._cut = (start.header.seed_length or 0) if start.version < 2 else 0
+        return is_taken
 
     def _check_lineage(self) -> None:
         header, judge = self.header, self._judge
@@ -420,7 +393,7 @@ class Scan:
         """An event of a log without header, its tutorial traits normalised."""
         has_trait = tutorial.has_trait(value, not KEYS.issuperset(value))
         self._has_trait = self._has_trait or has_trait
-        if self.name.generation is not None and not has_trait:
+        if self._start.name.generation is not None and not has_trait:
             return value
         seq = value.get("seq")
         due = int(seq) if is_count(seq) and seq >= self._next_seq else self._next_seq
@@ -461,8 +434,7 @@ class Scan:
         """A line that gives no row; value is what it holds, None where it is no JSON."""
         judge = self._judge
         if judge.line == 1:
-            self._first_is_no_header(detail)
-            self.is_stopped = self.is_no_log = self.name.generation is None
+            self._start.is_unread(detail)
         self._unread += 1
         judge.find_unread(detail)
         if self.header is not None:
@@ -487,9 +459,3 @@ class Scan:
         self._is_odd = True
         self._judge.find(code, "read by the standard JSON parser")
         return value
-
-
-def _is_event(value: Any) -> bool:
-    """True for an object that could be an event or a packed row, of the tutorials too."""
-    kind = value.get("type") if isinstance(value, dict) else None
-    return is_text(kind) and ("/" in kind or kind in PACKED_TYPES or "seq" in value)
