@@ -273,9 +273,10 @@ class Stored:
 
     def __init__(self, data: bytes, name: str = "session.v4.jsonl", max_line: int = MAX_LINE) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            path = write(Path(folder) / "root", data, name)
+            # Named by its root: the folder of a log stands in for the id that its header lacks.
+            write(root := Path(folder) / "root", data, name)
             parts = Path(folder) / "parts"
-            [converted] = convert(Batch("p.parquet", find_logs([parse_source(str(path))]).logs), parts, max_line)
+            [converted] = convert(Batch("p.parquet", find_logs([parse_source(str(root))]).logs), parts, max_line)
             self.tables: dict[str, list[Row]] = {table: part_rows(parts, table, "p.parquet") for table in TABLES}
         self.log: Row = converted.row or {}
 

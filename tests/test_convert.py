@@ -338,7 +338,7 @@ def test_the_row_of_a_log() -> None:
     session.add("todo/write", {}, seq=9)
     row = Stored(session.raw + b"torn").log
     expected = {
-        "path": "session.v4.jsonl",
+        "path": "--w--/s1/session.v4.jsonl",
         "file_name": "session.v4.jsonl",
         "container": "raw",
         "header_id": "s1",
