@@ -268,3 +268,25 @@ def test_a_reader_sees_no_half_state(growing: Growing, lake: Path, reader: subpr
     assert reads > states > 1
     rows = sum(pq.read_metadata(path).num_rows for path in (lake / "events").glob("*.parquet"))
     assert rows == len(contents(lake)["events"])
+
+
+# Two workers that say so and then have a lot to do.
+BUSY = """
+import time
+from turnlake.parquet import engine
+
+def job(number):
+    print(number, flush=True)
+    time.sleep(600)
+
+list(engine.run(job, [1, 2], 2))
+"""
+
+
+def test_workers_end_with_a_build_that_is_killed() -> None:
+    process = subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert sorted(process.stdout.readline() for _ in range(2)) == [b"1\n", b"2\n"]
+    process.kill()
+    # It ends once nobody has its other end any more.
+    assert process.communicate(timeout=60) == (b"", None)

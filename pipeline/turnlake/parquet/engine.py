@@ -6,6 +6,7 @@ import functools
 import multiprocessing
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -57,10 +58,22 @@ def run(work: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> Ite
     # has talked to an object store, whose client has threads.
     is_safe = sys.platform == "linux" and not was_used()
     context = multiprocessing.get_context("fork" if is_safe else "spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent) as pool:
         futures = [pool.submit(work, job) for job in jobs]
         try:
             for future in as_completed(futures):
                 yield future.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """In a worker: end when the process that started it is gone, killed perhaps, and nobody wants the result."""
+    threading.Thread(target=_await_parent, daemon=True).start()
+
+
+def _await_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None  # this is a worker
+    parent.join()
+    os._exit(1)
