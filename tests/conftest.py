@@ -12,6 +12,7 @@ import pytest
 from duckdb import DuckDBPyConnection
 from hypothesis import settings
 
+from buckets import Bucket, new_bucket, s3_server, set_environ
 from official import Official, official_database
 from turnlake.models import build
 from turnlake.models.model import Model
@@ -101,3 +102,17 @@ def turnlake(tmp_path: Path) -> Run:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def endpoint() -> Iterator[str]:
+    """The address of an S3 server on loopback."""
+    with s3_server() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """A bucket of its own, where the environment says how to reach it."""
+    set_environ(monkeypatch, endpoint)
+    return new_bucket(endpoint)

@@ -1,7 +1,9 @@
-"""Hand-made raw tables: rows as dicts -> Parquet files -> a built database."""
+"""Hand-made raw tables: rows as dicts -> Parquet files -> a built database, by itself or in a lake."""
 
 from __future__ import annotations
 
+import argparse
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from turnlake.commands.steps import building, current_state, prices_of, publish_models
 from turnlake.models.build import build_database
+from turnlake.parquet.manifest import Manifest, dump_manifest
 from turnlake.parquet.rawfiles import RawFiles
+from turnlake.parquet.state import Lake, State
 from turnlake.parquet.tables import CHUNK_RUNS, EVENTS, LOGS, TABLES, Table
 
 Row = dict[str, Any]
@@ -137,3 +142,44 @@ def _write(folder: Path, table: Table, rows: list[Row], parts: int) -> Iterator[
 
 
 __all__ = ["CHUNK_RUNS", "EVENTS", "LOGS", "START_MS", "TOKENS", "Log", "built", "opened", "rows", "write_raw"]
+
+
+def commit(lake: Lake, work: Path, *logs: Log) -> State:
+    """Makes the logs the current state of the lake."""
+    for table in TABLES:
+        (work / table).mkdir()
+    for name, (file,) in write_raw(work / "raw", logs).tables.items():
+        shutil.move(file, work / name / "part-00000.parquet")
+    (work / "manifest.json").write_bytes(dump_manifest(Manifest()))
+    return lake.commit_state(work)
+
+
+def committed(path: Path, *logs: Log) -> Path:
+    """A lake with these logs, and no database yet."""
+    with Lake(path).lock():
+        commit(Lake(path), Lake(path).work_dir(), *logs)
+    return path
+
+
+def published(path: Path, *logs: Log) -> Path:
+    """The same, built and published."""
+    committed(path, *logs)
+    args = argparse.Namespace(
+        command="model", lake=path, quiet=True, no_wait=False, memory=None, threads=None, prices=None, currency="USD"
+    )
+    with building(args) as (lake, work):
+        publish_models(lake, current_state(lake), work, args, prices_of(args))
+    return path
+
+
+def filled(path: Path, *turns: int) -> Path:
+    """A lake with one session of these turns, built and published."""
+    return published(path, of_turns(*turns))
+
+
+def of_turns(*turns: int) -> Log:
+    """A log of these turns, five events each."""
+    log = Log()
+    for turn in turns:
+        log.turn(turn)
+    return log

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,37 +11,14 @@ import polars as pl
 import pytest
 
 import turnlake
-from lakes import Log
-from test_models_api import commit
-from turnlake.commands.steps import building, current_state, prices_of, publish_models
+from lakes import filled
 from turnlake.errors import LakeError, QueryError
-from turnlake.parquet.state import Lake
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 TURNS = "select count(*) from marts.turns"
 EVENTS = "select count(*) from raw.events"
-
-
-def filled(path: Path, *turns: int) -> Path:
-    """A lake with one session of these turns, built and published."""
-    log = Log()
-    for turn in turns:
-        log.turn(turn)
-    return published(path, log)
-
-
-def published(path: Path, *logs: Log) -> Path:
-    """A lake with these logs, built and published."""
-    with Lake(path).lock():
-        commit(Lake(path), Lake(path).work_dir(), *logs)
-    args = argparse.Namespace(
-        command="model", lake=path, quiet=True, no_wait=False, memory=None, threads=None, prices=None, currency="USD"
-    )
-    with building(args) as (lake, work):
-        publish_models(lake, current_state(lake), work, args, prices_of(args))
-    return path
 
 
 @pytest.fixture

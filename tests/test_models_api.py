@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import argparse
 import csv
 import json
-import shutil
 from pathlib import Path
 
 import duckdb
@@ -11,44 +9,10 @@ import pytest
 
 import turnlake
 from conftest import Run
-from lakes import Log, write_raw
+from lakes import committed, filled, of_turns
 from turnlake import api
-from turnlake.commands.steps import building, current_state, prices_of, publish_models
 from turnlake.errors import LakeError, ModelError, QueryError
-from turnlake.parquet.manifest import Manifest, dump_manifest
-from turnlake.parquet.state import Lake, State
-from turnlake.parquet.tables import LAKE_FORMAT, TABLES
-
-
-def commit(lake: Lake, work: Path, *logs: Log) -> State:
-    """Makes the logs the current state of the lake."""
-    for table in TABLES:
-        (work / table).mkdir()
-    for name, (file,) in write_raw(work / "raw", logs).tables.items():
-        shutil.move(file, work / name / "part-00000.parquet")
-    (work / "manifest.json").write_bytes(dump_manifest(Manifest()))
-    return lake.commit_state(work)
-
-
-def committed(path: Path, *turns: int) -> Path:
-    """A lake with one session of these turns, and no database yet."""
-    log = Log()
-    for turn in turns:
-        log.turn(turn)
-    with Lake(path).lock():
-        commit(Lake(path), Lake(path).work_dir(), log)
-    return path
-
-
-def filled(path: Path, *turns: int) -> Path:
-    """The same, published."""
-    committed(path, *turns)
-    args = argparse.Namespace(
-        command="model", lake=path, no_wait=False, memory=None, threads=None, prices=None, currency="USD"
-    )
-    with building(args) as (lake, work):
-        publish_models(lake, current_state(lake), work, args, prices_of(args))
-    return path
+from turnlake.parquet.tables import LAKE_FORMAT
 
 
 @pytest.fixture
@@ -100,7 +64,7 @@ def test_a_connection_neither_writes_nor_leaves_the_lake(lake: Path, tmp_path: P
 def test_no_lake_says_what_to_run(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="turnlake build"):
         turnlake.connect(tmp_path / "none")
-    committed(tmp_path / "bare")
+    committed(tmp_path / "bare", of_turns())
     with pytest.raises(LakeError, match=r"holds no turnlake\.duckdb: run `turnlake build"):
         turnlake.connect(tmp_path / "bare")
 
@@ -145,7 +109,7 @@ def test_a_failed_build_keeps_what_was_published(own_lake: Path, monkeypatch: py
 
 
 def test_model_builds_and_publishes(turnlake: Run, tmp_path: Path) -> None:
-    committed(tmp_path / "lake", 1)
+    committed(tmp_path / "lake", of_turns(1))
     done = turnlake("model", "--lake", "lake", "--memory", "300MB", "--threads", "1", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows"]["marts.turns"] == 1

@@ -16,8 +16,7 @@ import pytest
 
 import turnlake
 from conftest import ROOT, Run
-from lakes import Log
-from test_connection import published
+from lakes import Log, published
 from turnlake.cli import main
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

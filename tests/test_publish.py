@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import polars as pl
 import pyarrow.dataset
 import pytest
 
-from buckets import ENVIRON, SECRET, Bucket, new_bucket, s3_server, set_environ
+from buckets import ENVIRON, SECRET, Bucket
 from conftest import Run
 from logs import Session, as_raw
 from test_incremental import build, stored
@@ -26,18 +25,6 @@ from turnlake.parquet.tables import TABLES
 from turnlake.publish.manifest import MANIFEST, is_ours, keys_to_keep, paths_of, read_manifest
 from turnlake.publish.publish import publish
 from turnlake.publish.target import Target, open_target
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    with s3_server() as endpoint:
-        yield endpoint
-
-
-@pytest.fixture
-def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    set_environ(monkeypatch, endpoint)
-    return new_bucket(endpoint)
 
 
 @pytest.fixture
@@ -60,6 +47,13 @@ def say(root: Path, turns: int) -> None:
         session.turn()
     (root / "--w--" / "s1").mkdir(parents=True, exist_ok=True)
     (root / "--w--" / "s1" / "session.v4.jsonl").write_bytes(as_raw(session.lines))
+
+
+def state_id(lake: Path) -> str:
+    """The state that the lake's database was built from."""
+    state = Lake(lake).published_state()
+    assert state is not None
+    return state.id
 
 
 def manifest_of(bucket: Bucket, prefix: str = "p") -> dict[str, Any]:
@@ -91,7 +85,7 @@ def test_a_published_lake_holds_its_files_and_a_manifest(lake: Path, bucket: Buc
     manifest = manifest_of(bucket)
     assert manifest == outcome.manifest
     assert outcome.is_news
-    assert manifest["state"] == Lake(lake).published_state_id()
+    assert manifest["state"] == state_id(lake)
     assert manifest["before"] is None
     assert {name for name in manifest["tables"] if name.startswith("raw.")} == {f"raw.{name}" for name in TABLES}
     with connect(lake) as db:
@@ -314,7 +308,7 @@ def test_the_command_tells_what_it_did(lake: Path, bucket: Bucket, capsys: pytes
     capsys.readouterr()
     assert main(["publish", url, "--lake", str(lake)]) == 0
     told = capsys.readouterr()
-    assert told.out.startswith(f"published {bucket.url}/p: state {Lake(lake).published_state_id()}, as ")
+    assert told.out.startswith(f"published {bucket.url}/p: state {state_id(lake)}, as ")
     assert SECRET not in told.out + told.err + bucket.get(f"p/{MANIFEST}").decode()
     assert main(["publish", url, "--lake", str(lake), "--json"]) == 0
     done = json.loads(capsys.readouterr().out)

@@ -6,12 +6,11 @@ import json
 import pickle
 import shutil
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from buckets import ENVIRON, SECRET, Bucket, new_bucket, s3_server, set_environ
+from buckets import ENVIRON, SECRET, Bucket
 from conftest import Run
 from logs import Session, as_raw, as_zstd
 from test_incremental import build, contents, current, differences, ingest, marts, stored, whys
@@ -24,18 +23,6 @@ from turnlake.logs.discover import find_logs
 from turnlake.logs.source import Source, merge_sources, parse_source
 from turnlake.parquet import engine
 from turnlake.parquet.checkpoints import PRINT_BYTES
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    with s3_server() as endpoint:
-        yield endpoint
-
-
-@pytest.fixture
-def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    set_environ(monkeypatch, endpoint)
-    return new_bucket(endpoint)
 
 
 @pytest.fixture

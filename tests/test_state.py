@@ -49,6 +49,12 @@ def content(version: int) -> dict[str, bytes]:
     }
 
 
+def published_id(lake: Lake) -> str | None:
+    """The state the database in place was built from; None where there is none."""
+    published = lake.published()
+    return published.state_id if published else None
+
+
 def stage(lake: Lake, parts: Content) -> Path:
     work = lake.work_dir()
     for table in TABLES:
@@ -98,7 +104,7 @@ def test_a_build_is_read_through_globs_and_through_the_state(lake: Lake) -> None
     state = build(lake, 1)
     assert lake.check_format() == "same"
     assert lake.current() == state
-    assert lake.published_state_id() == state.id
+    assert published_id(lake) == state.id
     published = lake.published()
     assert published is not None and published.inputs == {"prices": "hash 1"}
     assert files_in(lake.path) == files_in(state.path) == content(1)
@@ -179,7 +185,7 @@ def test_a_state_that_was_not_published_goes_when_the_next_one_is_there(lake: La
         with lake.lock():
             lake.sweep()
             newest = lake.commit_state(stage(lake, content(version)))
-    assert lake.published_state_id() == first.id
+    assert published_id(lake) == first.id
     assert lake.current() == newest
     with lake.lock():
         lake.sweep()
@@ -267,7 +273,7 @@ def test_a_damaged_pointer_is_told(lake: Lake, pointer: str) -> None:
 def test_a_state_that_is_gone_is_told(lake: Lake) -> None:
     state = build(lake, 1)
     shutil.rmtree(state.path)
-    assert lake.published_state_id() is None
+    assert published_id(lake) is None
     with pytest.raises(LakeError, match="is gone"):
         lake.current()
 
@@ -275,14 +281,14 @@ def test_a_state_that_is_gone_is_told(lake: Lake) -> None:
 def test_a_database_of_unknown_origin_is_not_taken_for_ours(lake: Lake) -> None:
     state = build(lake, 1)
     lake.database.write_text("something else")
-    assert lake.published_state_id() is None
+    assert published_id(lake) is None
     lake.database.unlink()
-    assert lake.published_state_id() is None
+    assert published_id(lake) is None
     with lake.lock():
         lake.sweep()
     assert files_in(state.path) == content(1)
     build(lake, 1)
-    assert lake.published_state_id() == state.id
+    assert published_id(lake) == state.id
 
 
 def test_two_databases_of_one_size_and_instant_are_told_apart(lake: Lake) -> None:
@@ -298,7 +304,7 @@ def test_two_databases_of_one_size_and_instant_are_told_apart(lake: Lake) -> Non
                 stopping.publish(states[-1], work / "new.duckdb")
             except Killed:
                 assert version == 3
-    assert lake.published_state_id() == states[1].id
+    assert published_id(lake) == states[1].id
 
 
 def test_what_other_builds_left_is_swept(lake: Lake) -> None:
@@ -332,7 +338,7 @@ def assert_whole_after_death(lake: Lake, old: State) -> None:
     """The database is that of version 3 or 4, its state is whole, and so are those of readers of older ones."""
     version, state_id = lake.database.read_text().split()
     assert version in ("3", "4")
-    assert lake.published_state_id() == state_id
+    assert published_id(lake) == state_id
     published = lake.published()
     assert published is not None and published.inputs == {"prices": f"hash {version}"}
     assert files_in(lake.path / ".states" / state_id) == content(int(version))
@@ -348,7 +354,7 @@ def assert_repaired(lake: Lake) -> None:
     assert files_in(lake.path) == content(version)
     state = build(lake, 4)
     assert files_in(lake.path) == content(4)
-    assert lake.published_state_id() == state.id
+    assert published_id(lake) == state.id
     assert state.id in kept_states(lake) and len(kept_states(lake)) <= 3
     assert not [path for path in lake.path.rglob("*") if path.suffix in (".new", ".old")]
 

@@ -184,11 +184,6 @@ class Lake:
         databases = self._databases(read_record(self._record))
         return databases[0] if databases else None
 
-    def published_state_id(self) -> str | None:
-        """The state the database in place was built from, as `published`."""
-        published = self.published()
-        return published.state_id if published else None
-
     def published_state(self) -> State | None:
         """The state the database in place was built from, as `published`."""
         published = self.published()
