@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from turnlake.findings import Finding
 from turnlake.logs.discover import Discovery
@@ -16,6 +18,7 @@ from turnlake.parquet.checkpoints import Known
 from turnlake.parquet.convert import Batch, Converted, Stored
 from turnlake.parquet.copies import Records, records_of, starts_with
 from turnlake.parquet.files import make_folder
+from turnlake.parquet.logtable import LogTable
 from turnlake.parquet.manifest import Manifest, dump_manifest
 from turnlake.parquet.part import Row, finding_row
 from turnlake.parquet.plan import Options, Plan, plan_ingest
@@ -23,7 +26,7 @@ from turnlake.parquet.replay import stored_lines
 from turnlake.parquet.sessions import LogFacts, resolve
 from turnlake.parquet.state import State
 from turnlake.parquet.tables import FINDINGS, LOGS, TABLES
-from turnlake.parquet.write import write_rows
+from turnlake.parquet.write import write_rows, write_table
 
 LOGS_PART = "logs.parquet"
 # Findings about more than one log, or about no log at all.
@@ -34,8 +37,9 @@ TAIL_PART = "tail.parquet"
 
 @dataclass(frozen=True)
 class Ingested:
-    """What an ingest wrote below its work folder: all tables and the manifest. `logs` are the rows of `logs`.
+    """What an ingest wrote below its work folder: all tables and the manifest.
 
+    `logs` are the rows of `logs`, of logs that stayed as they were only what decides about them (see `LogTable`).
     `read` are the paths of the logs that were read, each with why; `events_added` counts readable events more
     than before; `lost` are the places of logs that are gone and whose rows were in damaged files.
     `manifest` is what the next ingest goes by.
@@ -85,7 +89,7 @@ class _Ingest:
         self._before = before
         self._manifest = plan.before
         are_rows_lost = any(part.name == LOGS_PART for part in plan.damaged)
-        self._rows = {} if before is None or are_rows_lost else rows_of_logs(before)
+        self._rows = LogTable(None if before is None or are_rows_lost else stored_logs(before))
         self._files = {log.log_id: log for log in discovery.logs}
         # Logs that were found and could not be opened: they are gone by now, or, told why, their store gave none.
         self._vanished: set[str] = set()
@@ -106,7 +110,7 @@ class _Ingest:
         known = self._carry(known, batches)
         logs = self._logs(known)
         findings = self._decide(logs) + self._findings_of_discovery(known)
-        write_rows(self._work / "logs" / LOGS_PART, LOGS, [self._rows[log_id] for log_id in logs])
+        write_table(self._work / "logs" / LOGS_PART, LOGS, self._rows.table(logs))
         write_rows(self._work / "findings" / FINDINGS_PART, FINDINGS, findings)
         rows = tuple(self._rows[log_id] for log_id in logs)
         read_now = self._rows.keys() - self._vanished
@@ -156,11 +160,11 @@ class _Ingest:
             tuple(before.path.absolute() / table / part for part in (*known.parts, TAIL_PART))
             for table in ("events", "chunk_runs")
         )
-        return Stored(self._rows[log_id], events, runs, known.mark)
+        return Stored(self._rows.whole(log_id), events, runs, known.mark)
 
     def _gone_file(self, log_id: str) -> LogFile:
         """A log that is not there any more, as far as its row tells it."""
-        row = self._rows[log_id]
+        row = self._rows.whole(log_id)
         return LogFile(row["source"], row["machine"], row["path"], "", None, row["bytes"] or 0, 0)
 
     def _convert(self, batches: Sequence[Batch], on_logs_done: Callable[[int], None]) -> dict[str, Known]:
@@ -190,7 +194,7 @@ class _Ingest:
         found = self._files.keys() - self._vanished
         lost = {} if self._options.purge_missing else dict(self._manifest.lost)
         for log_id in self._plan.spoilt - found:
-            known, row = self._manifest.logs[log_id], self._rows.pop(log_id, None)
+            known, row = self._manifest.logs[log_id], self._rows.drop(log_id)
             if known.is_log:
                 lost[log_id] = f"{known.source}: {row['path'] if row else f'log {log_id}'}"
         return {log_id: place for log_id, place in lost.items() if log_id not in found}
@@ -216,9 +220,9 @@ class _Ingest:
 
     def _remember(self, one: Converted, part: str) -> Known:
         if one.row is None:
-            self._rows.pop(one.log_id, None)
+            self._rows.drop(one.log_id)
         else:
-            self._rows[one.log_id] = one.row
+            self._rows.put(one.log_id, one.row)
         is_grown = one.log_id not in self._plan.gone and one.log_id in self._manifest.logs
         parts = (*self._manifest.logs[one.log_id].parts, part) if is_grown else (part,)
         file = self._files.get(one.log_id)
@@ -267,8 +271,7 @@ class _Ingest:
         logs = [log_id for log_id in known if log_id in self._rows]
         missing = self._missing()
         for log_id in logs:
-            is_missing = log_id in missing
-            self._rows[log_id] = self._rows[log_id] | {"is_missing": is_missing}
+            self._rows.set(log_id, {"is_missing": log_id in missing})
         return sorted(logs, key=lambda log_id: (self._rows[log_id]["source"], self._rows[log_id]["path"]))
 
     def _decide(self, logs: Iterable[str]) -> list[Row]:
@@ -285,11 +288,7 @@ class _Ingest:
 
         resolution = resolve((_facts(self._rows[log_id]) for log_id in logs), same_start)
         for log_id, resolved in resolution.by_log_id.items():
-            self._rows[log_id] |= {
-                "session_id": resolved.session_id,
-                "superseded_by": resolved.superseded_by,
-                "superseded_why": resolved.superseded_why,
-            }
+            self._rows.set(log_id, resolved._asdict())
         return findings + [finding_row(finding, log_id) for log_id, finding in resolution.findings]
 
     def _starts_with(self, longer: str, shorter: str) -> bool:
@@ -314,7 +313,7 @@ class _Ingest:
 
     def _findings_of_discovery(self, known: Mapping[str, Known]) -> list[Row]:
         """Findings about places, and what was found under the name of a log and is none."""
-        by_place = {log.place: log.log_id for log in self._discovery.logs if log.log_id in self._rows}
+        by_place = self._log_ids_by_place() if self._discovery.findings or self._vanished else {}
         found = [finding_row(finding, by_place.get(place)) for place, finding in self._discovery.findings]
         for log in self._discovery.logs:
             if log.log_id in self._vanished:
@@ -326,15 +325,20 @@ class _Ingest:
         found += [finding_row(Finding("lost_log", place), None) for _, place in sorted(self._lost.items())]
         return found
 
+    def _log_ids_by_place(self) -> dict[str, str]:
+        return {log.place: log.log_id for log in self._discovery.logs if log.log_id in self._rows}
+
 
 def rows_of_logs(state: State) -> dict[str, Row]:
     """The rows of `logs` in a state, by log_id."""
-    import pyarrow.parquet as pq
-
-    # Neither threads nor read-ahead: worker processes may be forked after this.
-    file = pq.ParquetFile(state.path / "logs" / LOGS_PART, pre_buffer=False)
-    rows: list[dict[str, Any]] = file.read(use_threads=False).to_pylist()
+    rows: list[Row] = stored_logs(state).to_pylist()
     return {row["log_id"]: row for row in rows}
+
+
+def stored_logs(state: State) -> pa.Table:
+    """The rows of `logs` in a state, as they are stored."""
+    # Neither threads nor read-ahead: worker processes may be forked after this.
+    return pq.ParquetFile(state.path / "logs" / LOGS_PART, pre_buffer=False).read(use_threads=False)
 
 
 def _event_count(rows: Iterable[Row]) -> int:

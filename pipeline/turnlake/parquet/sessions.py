@@ -79,7 +79,8 @@ def resolve(facts: Iterable[LogFacts], same_start: SameStart) -> Resolution:
     losses: dict[str, _Loss] = {}
     heads = _heads_by_session(logs, losses)
     for candidates in heads.values():
-        losses.update(_settle_copies(candidates, same_start))
+        if len(candidates) > 1:
+            losses.update(_settle_copies(candidates, same_start))
     counting = [log for log in logs if log.log_id not in losses]
     names = _session_ids(counting)
     by_log_id = {log.log_id: Resolved(names[log.log_id]) for log in counting}

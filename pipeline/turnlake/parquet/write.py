@@ -53,8 +53,13 @@ def parquet_writer(path: Path, table: Table) -> Writer:
 
 def write_rows(path: Path, table: Table, rows: Iterable[dict[str, object]]) -> None:
     """A small table as one file."""
+    write_table(path, table, pa.Table.from_pylist(list(rows), schema=table.schema()))
+
+
+def write_table(path: Path, table: Table, rows: pa.Table) -> None:
+    """Rows in Arrow as one file."""
     with parquet_writer(path, table) as writer:
-        writer.write_table(pa.Table.from_pylist(list(rows), schema=table.schema()))
+        writer.write_table(rows)
 
 
 class PartWriter:
