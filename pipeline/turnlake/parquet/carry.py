@@ -33,6 +33,12 @@ def carry_part(
             link_or_copy(source, target)
 
 
+def _rows(path: Path) -> pa.Table:
+    """The rows of a file. `pq.read_table` takes as long to be loaded as these files to be read."""
+    with pq.ParquetFile(path) as file:
+        return file.read()
+
+
 def _row_groups(path: Path) -> Iterator[pa.Table]:
     """The rows of a file in pieces: that of a long log is too big to be held whole."""
     with pq.ParquetFile(path) as file:
@@ -63,8 +69,8 @@ def write_tail(
     """
     for table in LASTING:
         dropped = without_findings if table is FINDINGS else gone
-        old = [] if before is None else [without(pq.read_table(before / table.name / name), dropped)]
-        new = [without(pq.read_table(work / "tail" / table.name / part), not_new) for part in parts]
+        old = [] if before is None else [without(_rows(before / table.name / name), dropped)]
+        new = [without(_rows(work / "tail" / table.name / part), not_new) for part in parts]
         _write(work / table.name / name, table, [*old, *new])
 
 
@@ -73,7 +79,7 @@ def merge_parts(names: Iterable[str], merged: str, work: Path) -> None:
     names = list(names)
     for table in LASTING:
         folder = work / table.name
-        _write(folder / merged, table, (pq.read_table(folder / name) for name in names))
+        _write(folder / merged, table, (_rows(folder / name) for name in names))
         for name in names:
             (folder / name).unlink()
 
