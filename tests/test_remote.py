@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import pickle
 import shutil
 import zipfile
@@ -186,7 +187,7 @@ def test_a_process_that_used_a_store_is_not_forked(bucket: Bucket, monkeypatch: 
         methods.append(method)
         raise InterruptedError
 
-    monkeypatch.setattr(engine.multiprocessing, "get_context", get_context)
+    monkeypatch.setattr(multiprocessing, "get_context", get_context)
     with pytest.raises(InterruptedError):
         list(engine.run(len, ["a", "b"], 2))
     assert methods == ["spawn"]

@@ -81,14 +81,18 @@ def checked_sources(args: argparse.Namespace) -> list[Source]:
 
     SourceError where they contradict each other, or files are named that are no logs and nothing else is there.
     """
-    from turnlake.reports.judged import is_log
-
     sources = sources_of(args)
     merge_sources(sources)
     files = [source for source in sources if isinstance(source.root, Path) and source.root.is_file()]
-    if files and not any(map(is_log, find_logs(sources).logs)) and not _holds_logs(Lake(args.lake)):
+    if files and not _hold_logs(sources) and not _holds_logs(Lake(args.lake)):
         raise SourceError(f"{files[0].place} is no log, and nothing else is there. {_ask_doctor(files[0].place)}.")
     return sources
+
+
+def _hold_logs(sources: Sequence[Source]) -> bool:
+    from turnlake.reports.judged import is_log
+
+    return any(map(is_log, find_logs(sources).logs))
 
 
 def _holds_logs(lake: Lake) -> bool:
@@ -142,7 +146,7 @@ def ingest_logs(lake: Lake, work: Path, args: argparse.Namespace, sources: Seque
 
 def _note_empty(discovery: Discovery, known: Manifest, args: argparse.Namespace) -> bool:
     """Tells of each source that no log was found at, of --follow only its first build; whether there is one."""
-    filled = {log.source for log in discovery.logs if log.log_id in known.logs and known.logs[log.log_id].is_log}
+    filled = {log.source for log in discovery.logs if (entry := known.logs.get(log.log_id)) and entry.is_log}
     empty = [probed.place for probed in discovery.probed if probed.source not in filled]
     for place in empty if not getattr(args, "again", False) else ():
         note(f"turnlake: no log was found at {place}: {_ask_doctor(place)}")

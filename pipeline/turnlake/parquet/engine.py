@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-import multiprocessing
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -54,6 +52,10 @@ def run(work: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> Ite
     if workers <= 1:
         yield from map(work, jobs)
         return
+    # Most builds after the first have one batch, and no need of them.
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
     # A forked worker has Arrow loaded already. Forking is not safe elsewhere than on Linux, nor once this process
     # has talked to an object store, whose client has threads.
     is_safe = sys.platform == "linux" and not was_used()
