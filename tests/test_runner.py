@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 from lakes import START_MS, Log, built, opened, rows, write_raw
 from turnlake.errors import ModelError
 from turnlake.models.build import build_database
+from turnlake.models.checks import Check, run_checks, run_checks_of_few
 from turnlake.models.folder import sql_folder
 from turnlake.models.model import read_models
 from turnlake.models.script import build_script
@@ -293,3 +295,23 @@ def test_the_script_rebuilds_the_same_rows_in_a_plain_database(tmp_path: Path) -
     for row in rows(first, "select table_schema || '.' || table_name as name from information_schema.tables"):
         query = f"from {row['name']} order by all"
         assert first.execute(query).fetchall() == second.execute(query).fetchall(), row["name"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"), [("a > 1", "check failed: a > 1\n  a = 1"), ("b > 1", "the check 'b > 1' can't be run")]
+)
+def test_a_broken_promise_of_few_rows_is_told_as_that_of_many(condition: str, told: str) -> None:
+    def promise(text: str) -> Check:
+        return Check(Path("t.sql"), text, f"from t where ({text}) is not true", "t", text)
+
+    doubles = Check(Path("t.sql"), "one row per a", "select a from t group by a having count(*) > 1")
+    with duckdb.connect() as db:
+        db.execute("create table t as select 1 as a")
+        assert run_checks_of_few([doubles, promise("a > 0"), promise("a < 2")], db) == 3
+        assert run_checks_of_few([], db) == 0
+        for run in (run_checks, run_checks_of_few):
+            with pytest.raises(ModelError, match=re.escape(told)):
+                run([doubles, promise("a > 0"), promise(condition)], db)
+        db.execute("insert into t values (1)")
+        with pytest.raises(ModelError, match="one row per a"):
+            run_checks_of_few([promise("a > 0"), doubles], db)

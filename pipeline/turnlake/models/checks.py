@@ -69,21 +69,40 @@ def _known_keys(model: Model) -> Iterator[Check]:
 def run_checks(checks: Iterable[Check], db: duckdb.DuckDBPyConnection) -> int:
     """Runs the checks and returns how many there were. Raises ModelError with the text of the first that fails."""
     count = 0
-    for table, group in groupby(checks, key=lambda check: check.table):
-        together = list(group)
+    for together, query in _groups(checks):
         count += len(together)
-        # What each query costs by itself is most of what a check costs.
-        if table is None or not _all_hold(table, together, db):
+        if not _holds(query, db):
             for check in together:
                 _run(check, db)
     return count
 
 
-def _all_hold(table: str, checks: Sequence[Check], db: duckdb.DuckDBPyConnection) -> bool:
-    """Whether every row keeps all these promises; False also where a condition makes no sense."""
-    conditions = " and ".join(f"({check.condition})" for check in checks)
+def run_checks_of_few(checks: Iterable[Check], db: duckdb.DuckDBPyConnection) -> int:
+    """As `run_checks`, for models of few rows: all in one query first, which with many rows would take much memory."""
+    together = list(checks)
+    if not together or _holds(" union all ".join(f"({query})" for _, query in _groups(together)), db):
+        return len(together)
+    return run_checks(together, db)
+
+
+def _groups(checks: Iterable[Check]) -> Iterator[tuple[Sequence[Check], str]]:
+    """The checks, those of the rows of one table together: what each query costs by itself is most of it.
+
+    With each group a query that has a row where one of them is broken.
+    """
+    for table, group in groupby(checks, key=lambda check: check.table):
+        together = list(group)
+        if table is None:
+            yield from (([check], f"select 1 from ({check.query}) limit 1") for check in together)
+        else:
+            conditions = " and ".join(f"({check.condition})" for check in together)
+            yield together, f"select 1 from {table} where ({conditions}) is not true limit 1"
+
+
+def _holds(query: str, db: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the query has no row; False also where it makes no sense, which each check tells better by itself."""
     try:
-        return not db.execute(f"select 1 from {table} where ({conditions}) is not true limit 1").fetchall()
+        return not db.execute(query).fetchall()
     except duckdb.Error:
         return False
 

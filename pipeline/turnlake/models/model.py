@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from turnlake.errors import ModelError
 from turnlake.parquet.tables import TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from duckdb import DuckDBPyConnection
@@ -32,6 +33,11 @@ STORED_AS = ("table", "view", "cached view")
 HEADER_LINE = re.compile(r"-- (grain|check|stored as|key of|rows depend on): (.*)")
 FINAL_SELECT = re.compile(r"^select(?: distinct)?$", re.MULTILINE)
 COMMENT_BLOCK = re.compile(r"^((?:    -- .*\n)+)", re.MULTILINE)
+# All texts in one query: what each query costs by itself is as much. What is not said is left out of the trees.
+TREES = """
+select json_serialize_sql(sql, skip_null := true, skip_empty := true, skip_default := true)
+from (select unnest($1::varchar[]) as sql)
+"""
 # The last word of an expression is the column's name.
 COLUMN_NAME = re.compile(r"(\w+),?\s*$")
 
@@ -81,7 +87,7 @@ class Model:
 def read_models(root: Path, db: DuckDBPyConnection) -> list[Model]:
     """Every model below `root`, each after the models it reads. Raises ModelError."""
     paths = [path for layer in LAYERS for path in sorted((root / layer).glob("*.sql"))]
-    models = {model.name: model for model in (read_model(path, db) for path in paths if path.suffixes == [".sql"])}
+    models = {model.name: model for model in _read([path for path in paths if path.suffixes == [".sql"]], db)}
     for model in models.values():
         _check_reads(model, models.keys() | RAW_VIEWS)
         _check_dependence(model, models)
@@ -95,7 +101,19 @@ def read_models(root: Path, db: DuckDBPyConnection) -> list[Model]:
 
 def read_model(path: Path, db: DuckDBPyConnection) -> Model:
     """One model. Raises ModelError where its text can't be parsed or promises nothing."""
-    sql = path.read_text(encoding="utf-8")
+    [model] = _read([path], db)
+    return model
+
+
+def _read(paths: Sequence[Path], db: DuckDBPyConnection) -> Iterator[Model]:
+    texts = [path.read_text(encoding="utf-8") for path in paths]
+    trees = db.execute(TREES, [texts]).fetchall()
+    for path, sql, (tree,) in zip(paths, texts, trees, strict=True):
+        yield _model(path, sql, orjson.loads(tree))
+
+
+def _model(path: Path, sql: str, tree: Mapping[str, Any]) -> Model:
+    """The model in a file's text, which DuckDB's own parser made this tree of."""
     header = _header(sql)
     about = header[0].removeprefix("-- ") if header else ""
     if not about or HEADER_LINE.fullmatch(header[0]):
@@ -116,7 +134,7 @@ def read_model(path: Path, db: DuckDBPyConnection) -> Model:
         stored_as=stored_as,
         depends_on=_words(_last(stated, "rows depend on")),
         columns=dict(_column_comments(path, sql)),
-        reads=frozenset(_tables_read(path, sql, db)),
+        reads=frozenset(_tables_read(path, tree)),
     )
 
 
@@ -157,23 +175,21 @@ def _column_comments(path: Path, sql: str) -> Iterator[tuple[str, str]]:
         yield name[1], " ".join(line.strip().removeprefix("-- ") for line in comment.splitlines())
 
 
-def _tables_read(path: Path, sql: str, db: DuckDBPyConnection) -> Iterator[str]:
-    """The tables a query reads, by DuckDB's own parser: `schema.table`."""
-    [(text,)] = db.execute("select json_serialize_sql(?)", [sql]).fetchall()
-    tree = json.loads(text)
+def _tables_read(path: Path, tree: Mapping[str, Any]) -> Iterator[str]:
+    """The tables a query reads: `schema.table`."""
     if tree["error"]:
         # A pivot without `in` is several statements, hence refused here: its columns would depend on the data.
         raise ModelError(f"{path}: {tree['error_message']}")
     if len(tree["statements"]) != 1:
         raise ModelError(f"{path}: a model is one select, this file holds {len(tree['statements'])} statements")
     nodes = list(_objects(tree))
-    local = {entry["key"].lower() for node in nodes if "cte_map" in node for entry in node["cte_map"]["map"]}
+    local = {entry["key"].lower() for node in nodes for entry in node.get("cte_map", {}).get("map", ())}
     for node in nodes:
         if node.get("type") != "BASE_TABLE":
             continue
-        if node["catalog_name"]:
+        if node.get("catalog_name"):
             raise ModelError(f"{path}: table {node['table_name']} names a database; name its schema only")
-        if node["schema_name"]:
+        if "schema_name" in node:
             yield f"{node['schema_name']}.{node['table_name']}"
         elif node["table_name"].lower() not in local:
             raise ModelError(f"{path}: table {node['table_name']} has no schema and is no step of the query")

@@ -23,7 +23,7 @@ from turnlake.models.build import (
     use_whole,
 )
 from turnlake.models.changes import change_between, of_these
-from turnlake.models.checks import promises, run_checks, sql_tests
+from turnlake.models.checks import promises, run_checks, run_checks_of_few, sql_tests
 from turnlake.models.folder import sql_folder
 from turnlake.models.lanes import lane_count, make_in_order
 from turnlake.models.model import LAYERS, read_models
@@ -81,7 +81,7 @@ def _renew(db: DuckDBPyConnection, target: Path, files: RawFiles, change: Change
     lanes = lane_count(db, target.stat().st_size)
     make_in_order(db, models, lambda lane, model: _make(lane, model, differs, read_whole), lanes)
     _use_renewed(db)
-    count = run_checks(promises(model for model in models if model.is_by_session), db)
+    count = run_checks_of_few(promises(model for model in models if model.is_by_session), db)
     use_whole(db)
     count += run_checks((*promises(model for model in models if not model.is_by_session), *sql_tests(root)), db)
     return BuildResult(row_counts(db, models), count, change.sessions)
@@ -101,10 +101,11 @@ def _make(db: DuckDBPyConnection, model: Model, differs: str, read_whole: Collec
     if model.is_by_session:
         _use_renewed(db)
         make(db, model, *_renewal(model, differs))
-    use_whole(db)
     if model.stored_as == "cached view" and model.name in read_whole:
+        use_whole(db)
         make(db, model, creation(model, "table", "memory"))
     elif model.stored_as == "table" and not model.is_by_session:
+        use_whole(db)
         # The table stays, and with it its comments.
         make(db, model, f"delete from {TARGET}.{model.name}", f"insert into {TARGET}.{model.name}\n{model.query}")
 
