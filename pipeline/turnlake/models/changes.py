@@ -61,13 +61,14 @@ def change_between(before: State, after: State, db: DuckDBPyConnection) -> Chang
 def _logs_in_other_parts(old: Stored, new: Stored) -> set[str]:
     """Logs that are in one of the two only, or whose parts are not the same files."""
     contents_before, contents = _contents(old), _contents(new)
-    return {
+    logs_before, logs = old["logs"], new["logs"]
+    parts = contents_before.keys() | contents.keys()
+    others = {part for part in parts if contents_before.get(part) != contents.get(part)}
+    found: set[str] = logs_before.keys() ^ logs.keys()
+    return found | {
         log_id
-        for log_id in old["logs"].keys() | new["logs"].keys()
-        if log_id not in old["logs"]
-        or log_id not in new["logs"]
-        or old["logs"][log_id][PARTS] != new["logs"][log_id][PARTS]
-        or any(contents_before.get(part) != contents.get(part) for part in new["logs"][log_id][PARTS])
+        for log_id in logs_before.keys() & logs.keys()
+        if logs_before[log_id][PARTS] != logs[log_id][PARTS] or not others.isdisjoint(logs[log_id][PARTS])
     }
 
 
@@ -89,12 +90,12 @@ def _logs_with_other_rows(db: DuckDBPyConnection, before: State, after: State) -
     pairs += [((before.path / table / TAIL_PART,), (after.path / table / TAIL_PART,)) for table in IN_PARTS]
     found: set[str] = set()
     for pair in pairs:
-        one, other = (
+        both = " union all ".join(
             f"select columns(lambda c: c <> 'proof') from read_parquet({path_list(path.absolute() for path in paths)})"
             for paths in pair
         )
-        query = f"select log_id from (({one} except {other}) union all ({other} except {one}))"
-        found |= {log_id for (log_id,) in db.execute(query).fetchall()}
+        in_one_only = f"from ({both}) group by all having count(*) = 1"
+        found |= {log_id for (log_id,) in db.execute(f"select distinct log_id from ({in_one_only})").fetchall()}
     return found
 
 

@@ -88,10 +88,10 @@ def make_plan(
     found = {log.log_id: log for log in discovery.logs}
     again = None if is_first else _why_again(manifest, options)
     damage = dict.fromkeys(spoilt, "damaged")
-    reasons = {log_id: _why(log, manifest, again or damage.get(log_id)) for log_id, log in found.items()}
+    reasons = {log_id: _why(log_id, log, manifest, again or damage.get(log_id)) for log_id, log in found.items()}
     read = {log_id: (found[log_id], why) for log_id, why in reasons.items() if why != "unchanged"}
     lost = frozenset(log_id for log_id in spoilt - found.keys() if manifest.logs[log_id].is_log)
-    missing = _missing(discovery, manifest) - lost
+    missing = _missing(discovery, manifest, found) - lost
     purged = missing if options.purge_missing else frozenset()
     absent = manifest.logs.keys() - found.keys() - purged - lost
     no_logs = frozenset(log_id for log_id in absent if not manifest.logs[log_id].is_log)
@@ -128,21 +128,20 @@ def _why_again(manifest: Manifest, options: Options) -> str | None:
     return "full" if options.full else None
 
 
-def _why(log: LogFile, manifest: Manifest, again: str | None) -> str:
+def _why(log_id: str, log: LogFile, manifest: Manifest, again: str | None) -> str:
     """Why that log is read, or `unchanged`."""
-    known = manifest.logs.get(log.log_id)
+    known = manifest.logs.get(log_id)
     if known is not None and again is not None:
         return again
     change = change_of(log, known)
-    if log.log_id in manifest.due and (change != "unchanged" or can_be_opened(log)):
+    if log_id in manifest.due and (change != "unchanged" or can_be_opened(log)):
         return "returned"
     return change
 
 
-def _missing(discovery: Discovery, manifest: Manifest) -> frozenset[str]:
+def _missing(discovery: Discovery, manifest: Manifest, found: Mapping[str, LogFile]) -> frozenset[str]:
     """Logs known from a source that was looked through now, and not there; of other sources as it was."""
-    found = {log.log_id for log in discovery.logs}
-    absent = manifest.logs.keys() - found
+    absent = manifest.logs.keys() - found.keys()
     looked_through = {probed.source for probed in discovery.probed}
     unreadable = any(finding.code in ("unreadable_folder", "store_unreadable") for _, finding in discovery.findings)
     return frozenset(
