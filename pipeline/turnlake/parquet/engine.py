@@ -75,7 +75,9 @@ def _end_with_parent() -> None:
 
 
 def _await_parent() -> None:
-    parent = multiprocessing.parent_process()
+    from multiprocessing import parent_process
+
+    parent = parent_process()
     assert parent is not None  # this is a worker
     parent.join()
     os._exit(1)
