@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from run import FLOOR
+from run import FLOOR, compile_package
 
 
 def main() -> None:
@@ -20,6 +20,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "turnlake-bench")
     options = parser.parse_args()
+    compile_package()
     options.folder.mkdir(parents=True, exist_ok=True)
     corpus = options.folder / "v0-10000-300mb"
     if not corpus.exists():
