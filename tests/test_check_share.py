@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +23,9 @@ from turnlake.check import scans, share
 from turnlake.check.database import check_sessions, reading, sessions_of, stored_checks, written
 from turnlake.check.outcome import Session
 from turnlake.check.scans import MESSAGES, TRANSCRIPT, Scans, scanning
+from turnlake.check.weight import VECTOR, memory_for, parsed_at_once
 from turnlake.cli import main
+from turnlake.parquet.part import GROUP_BYTES
 from turnlake.parquet.state import Lake
 
 # A session: the megabytes of its lines, and which part holds its rows.
@@ -71,15 +75,31 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("workers", "memory", "most"), [(1, None, 10**9), (2, None, 10**9), (2, "400MB", 10**9), (2, None, 125_000)]
+    ("workers", "memory", "most", "heavy"),
+    [
+        (1, None, 10**9, 10**9),
+        (2, None, 10**9, 10**9),
+        (2, "400MB", 10**9, 10**9),
+        (2, None, 125_000, 10**9),
+        (2, None, 10**9, 1),
+    ],
 )
 def test_whoever_compares_the_rows_are_the_same(
-    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, memory: str | None, most: int
+    lake: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    workers: int,
+    memory: str | None,
+    most: int,
+    heavy: int,
 ) -> None:
     monkeypatch.setattr(share, "LEAST_BYTES", 1000)
     monkeypatch.setattr(share, "MOST_BYTES", 100_000)
     monkeypatch.setattr(share, "MOST_TOGETHER", most)
     monkeypatch.setattr(scans, "MOST_HELD", 50_000)
+    monkeypatch.setattr(scans, "MOST_HEAVY_HELD", 20_000)
+    monkeypatch.setattr(share, "HEAVY", heavy)
+    monkeypatch.setattr(scans, "HEAVY", heavy)
     state = Lake(lake).current()
     assert state is not None
     copy = shutil.copy(lake / "turnlake.duckdb", tmp_path / "copy.duckdb")
@@ -89,6 +109,7 @@ def test_whoever_compares_the_rows_are_the_same(
         shares = share.shares_of(sessions_of(db), state, workers)
     assert len(shares) > 2
     assert {one.decoded_bytes > most for one in shares} == ({False} if most == 10**9 else {False, True})
+    assert {one.is_big for one in shares} == {1: {True}, 10**9: {False} if most == 10**9 else {False, True}}[heavy]
     assert share.fill_database(Path(copy), state, workers, memory) == before
     with written(Path(copy)) as db:
         assert stored_checks(db) == before
@@ -166,3 +187,30 @@ def test_a_session_may_have_any_id(tmp_path: Path, name: str) -> None:
     with connect(tmp_path / "lake") as db:
         checks = stored_checks(db)
     assert [(check.session_id, check.is_equal) for check in checks] == [(name, True)]
+
+
+def test_the_footers_tell_how_much_is_parsed_at_a_time(tmp_path: Path) -> None:
+    """Two thousand rows, or a line that is longer than all else in its row group may be."""
+    row = pa.table({"seq": [0], "ints": [[1, 2]], "payload": ["x"], "sql_payload": pa.array([None], pa.string())})
+    for name, rows, line in (("light", 20_000, 0), ("few", 10, 0), ("long", 20_000, 30_000_000)):
+        table = pa.concat_tables([row] * rows)
+        payloads = [f"{number:0100}" for number in range(rows)]
+        payloads[0] = "x" * line or payloads[0]
+        table = table.set_column(2, "payload", [payloads])
+        pq.write_table(table, tmp_path / name, use_dictionary=False)
+    assert parsed_at_once([]) == 0
+    assert VECTOR * 100 < parsed_at_once([tmp_path / "light"]) < VECTOR * 120
+    assert 1000 < parsed_at_once([tmp_path / "few"]) < 1500
+    assert 30_000_000 - GROUP_BYTES < parsed_at_once([tmp_path / "light", tmp_path / "long"]) < 30_000_000
+    assert memory_for(GROUP_BYTES, 500) == "500MB"
+    assert memory_for(GROUP_BYTES + 100_000_000, 500) == "2900MB"
+
+
+def test_a_line_far_longer_than_what_memory_there_is_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(share, "MEMORY_ALONE_MB", 60)
+    log = Log(4).turn().turn_with_call(words="a bc " * (6 << 20)).turn()
+    write(tmp_path / "logs", log.raw, file_name(4))
+    assert main(["build", str(tmp_path / "logs"), "--lake", str(tmp_path / "lake"), "--workers", "1", "-q"]) == 0
+    assert main(["check", "--strict", "--lake", str(tmp_path / "lake"), "--workers", "1", "-q"]) == 0

@@ -18,6 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from turnlake.check.outcome import Session
+from turnlake.check.weight import HEAVY, parsed_at_once
 from turnlake.events.values import MAX_SAFE
 from turnlake.models.changes import of_these
 from turnlake.models.model import LAYERS
@@ -105,17 +106,18 @@ order by all
 """
 # Rows of text at a time: all together may be more than fits into memory.
 _ROWS = 10_000
-# Bytes of the lines whose payloads are held at a time.
+# Bytes of the lines whose payloads are held at a time, and where each of these is long.
 MOST_HELD = 96 << 20
+MOST_HEAVY_HELD = MOST_HELD // 4
 
 
 class Scans:
     """Reads the rows of some sessions, in the block of `scanning`."""
 
-    def __init__(self, db: duckdb.DuckDBPyConnection, sessions: Collection[Session]) -> None:
+    def __init__(self, db: duckdb.DuckDBPyConnection, sessions: Collection[Session], most_held: int) -> None:
         self._db = db
         self._between = (0, MAX_SAFE)
-        self._pieces = ceil(sum(session.decoded_bytes for session in sessions) / MOST_HELD)
+        self._pieces = ceil(sum(session.decoded_bytes for session in sessions) / most_held)
         log_ids = of_these("log_id", [session.log_id for session in sessions])
         self._some = f"{log_ids} and {of_these('type', ('request/header', *NODE_SINCE))}"
         # Ids are text from logs: better no part of a query.
@@ -139,7 +141,9 @@ class Scans:
         for first, last in self._ranges():
             self._between = (first, last)
             held = f"from {_IN_FILES} where {self._some} and seq between {first} and {last}"
-            self._db.execute(f"create or replace table {_HELD} as {held}")
+            # Replaced, the piece before would be held until this one is there.
+            self._db.execute(f"drop table {_HELD}")
+            self._db.execute(f"create table {_HELD} as {held}")
             yield
 
     def _ranges(self) -> Iterator[tuple[int, int]]:
@@ -152,7 +156,7 @@ class Scans:
 
 
 @contextmanager
-def scanning(db: duckdb.DuckDBPyConnection, sessions: Collection[Session], files: Iterable[Path]) -> Iterator[Scans]:
+def scanning(db: duckdb.DuckDBPyConnection, sessions: Collection[Session], files: Collection[Path]) -> Iterator[Scans]:
     """Within the block, payloads and the views upon them hold what of these sessions is in these files of events."""
     [(database,)] = db.execute("select current_database()").fetchall()
     views = dict(db.execute("select schema_name || '.' || view_name, sql from duckdb_views()").fetchall())
@@ -168,7 +172,7 @@ def scanning(db: duckdb.DuckDBPyConnection, sessions: Collection[Session], files
         db.execute(f"create or replace table {_HELD} as from {_IN_FILES} limit 0")
         db.execute(f"create view memory.staging.payloads as from {_HELD}")
         _make_anew(db, views, _ABOVE_PAYLOADS)
-        yield Scans(db, sessions)
+        yield Scans(db, sessions, MOST_HEAVY_HELD if parsed_at_once(files) > HEAVY else MOST_HELD)
     finally:
         db.execute(f"use {database}")
         for schema in _SCHEMAS:

@@ -6,23 +6,26 @@ import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 from pathlib import Path
 
 from turnlake.check.database import check_sessions, reading, sessions_of, store, written
 from turnlake.check.outcome import Check, Session
+from turnlake.check.weight import HEAVY, memory_for, parsed_at_once
 from turnlake.models.changes import files_of, parts_of
 from turnlake.parquet import engine
 from turnlake.parquet.state import State
 
 # Bytes of lines of the sessions that are compared at a time.
 MOST_BYTES = 64 << 20
-# A share of more than this is one big session, or has one: that wants memory, and no process beside it.
+# A share of more than this is one big session, or has one.
 MOST_TOGETHER = MOST_BYTES * 2
 # Below this another process costs more than it spares.
 LEAST_BYTES = 32 << 20
-# What each process may use before it spills to disk.
+# What each process may use before it spills to disk, and one that has no other beside it.
 MEMORY_EACH = "150MB"
+MEMORY_ALONE_MB = 500
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,16 @@ class Share:
         """Bytes of the lines of all its sessions."""
         return sum(session.decoded_bytes for session in self.sessions)
 
+    @cached_property
+    def parsed_bytes(self) -> int:
+        """The most bytes of payloads that comparing it may parse at a time."""
+        return parsed_at_once(self.files)
+
+    @property
+    def is_big(self) -> bool:
+        """Whether it wants memory, and no process beside it."""
+        return self.decoded_bytes > MOST_TOGETHER or self.parsed_bytes > HEAVY
+
 
 def fill_database(database: Path, state: State, workers: int, memory: str | None = None) -> list[Check]:
     """Check each session without a row by the proof made when its log was read; the rows made, in order.
@@ -45,7 +58,7 @@ def fill_database(database: Path, state: State, workers: int, memory: str | None
     """
     with written(database, memory, workers) as db:
         shares = shares_of(sessions_of(db, are_unchecked=True), state, workers)
-        if len(shares) <= 1:
+        if len(shares) <= 1 and not any(share.is_big for share in shares):
             checks = [check for share in shares for check in check_sessions(db, share.sessions, share.files)]
             store(db, checks)
             return checks
@@ -70,13 +83,13 @@ def check_shared(
     memory gets one process only.
     """
     job = functools.partial(_check, database=database, spill=spill, is_thorough=is_thorough)
-    small = [share for share in shares if share.decoded_bytes <= MOST_TOGETHER]
+    small = [share for share in shares if not share.is_big]
     processes = 1 if memory else min(workers, len(small))
     limits = (memory, workers) if processes <= 1 else (MEMORY_EACH, 1)
     checks = [check for some in engine.run(functools.partial(job, limits=limits), small, processes) for check in some]
     for share in shares:
-        if share.decoded_bytes > MOST_TOGETHER:
-            checks += job(share, limits=(memory, workers))
+        if share.is_big:
+            checks += job(share, limits=(memory or memory_for(share.parsed_bytes, MEMORY_ALONE_MB), workers))
     return sorted(checks, key=lambda check: check.session_id)
 
 
