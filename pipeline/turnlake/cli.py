@@ -55,6 +55,8 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 # DuckDB's words for it.
 OUT_OF_MEMORY = "Out of Memory Error"
+# The commands that have an option for how much they may use.
+TAKE_MEMORY = ("build", "export", "model", "publish")
 
 
 class Command(Protocol):
@@ -228,7 +230,7 @@ def failed(error: Exception, words: Sequence[str]) -> int:
         note(f"turnlake: {command} failed, for the disk is full. Free some space and run it again. ({reason})")
         return INTERNAL_FAILURE
     if OUT_OF_MEMORY in str(error):
-        note(f"turnlake: {command} failed, for its memory is used up. Give it more by --memory, or fewer --threads.")
+        note(f"turnlake: {command} failed, for its memory is used up. {_more_memory(words)}")
         return UsageError.exit_code
     if isinstance(error, TurnlakeError):
         note(f"turnlake: {error}")
@@ -238,6 +240,12 @@ def failed(error: Exception, words: Sequence[str]) -> int:
     reason = " ".join(str(error).split())
     note(f"turnlake: {command} failed: {type(error).__name__}: {reason}; --debug shows where")
     return INTERNAL_FAILURE
+
+
+def _more_memory(words: Sequence[str]) -> str:
+    if words[:1] and words[0] in TAKE_MEMORY:
+        return "Give it more by --memory, or fewer --threads."
+    return "It takes no --memory of its own: free some, or run it on a machine that has more."
 
 
 def is_disk_full(error: BaseException | None) -> bool:
