@@ -51,22 +51,29 @@ with calls as (
     from intermediate.compaction_calls
 ),
 
+last_calls as (
+    select session_id, max(first_line) as first_line
+    from calls
+    group by all
+),
+
 numbered as (
     select
-        *,
+        c.*,
         row_number() over log_order as attempt,
-        lead(first_line) over log_order is not null as is_followed_in_step,
-        first_line < max(first_line) over (partition by session_id) as is_followed
-    from calls
+        lead(c.first_line) over log_order is not null as is_followed_in_step,
+        c.first_line < l.first_line as is_followed
+    from calls as c
+    inner join last_calls as l using (session_id)
     -- Compactions count through the session, calls of a model through their step.
     window log_order as (
         partition by
-            session_id,
-            branch,
-            kind,
-            case when kind = 'model' then turn end,
-            case when kind = 'model' then step end
-        order by first_line
+            c.session_id,
+            c.branch,
+            c.kind,
+            case when c.kind = 'model' then c.turn end,
+            case when c.kind = 'model' then c.step end
+        order by c.first_line
     )
 ),
 
@@ -146,17 +153,14 @@ told as (
     left join usages as u on n.session_id = u.session_id and n.usage_line = u.line
 ),
 
+-- What comes by its place in the log is looked up by few columns: such joins sort all they are given.
 -- The first event behind the call that proves it is over.
-closed as (
-    select
-        t.*,
-        b.type as closing_type,
-        b.time_ms as closing_time_ms,
-        b.turn = t.turn and b.step = t.step as closes_in_step
-    from told as t
-    asof left join intermediate.boundaries as b
-        on t.session_id = b.session_id
-        and t.last_line < b.line
+closings as (
+    select c.session_id, c.first_line, b.type as closing_type, b.time_ms as closing_time_ms, b.turn, b.step
+    from (select session_id, first_line, last_line from calls) as c
+    asof inner join intermediate.boundaries as b
+        on c.session_id = b.session_id
+        and c.last_line < b.line
 ),
 
 retries_started as (
@@ -165,25 +169,25 @@ retries_started as (
     where type = 'llm/retry-started'
 ),
 
+model_usages as (
+    select t.session_id, t.turn, t.step, t.usage_line, r.retries_started
+    from (select session_id, turn, step, usage_line from calls where kind = 'model' and usage_line is not null) as t
+    asof left join retries_started as r
+        on t.session_id = r.session_id
+        and t.usage_line > r.line
+),
+
 -- Of the usages of one step the old meter keeps the last; the new one the last before each retry that was started.
-metered as (
-    select
-        session_id,
-        usage_line,
-        lead(usage_line) over (partition by session_id, turn, step order by usage_line) is null as is_last_of_step,
-        lead(usage_line) over (
-            partition by session_id, turn, step, retries_started
-            order by usage_line
-        ) is null as is_last_of_request
-    from (
-        select t.session_id, t.turn, t.step, t.usage_line, r.retries_started
-        from told as t
-        asof left join retries_started as r
-            on t.session_id = r.session_id
-            and t.usage_line > r.line
-        where t.kind = 'model'
-            and t.usage_line is not null
-    )
+last_of_steps as (
+    select session_id, max(usage_line) as usage_line
+    from model_usages
+    group by session_id, turn, step
+),
+
+last_of_requests as (
+    select session_id, max(usage_line) as usage_line
+    from model_usages
+    group by session_id, turn, step, retries_started
 ),
 
 -- What a request of a step may start from, at twice its line; a settled call at one more: right behind its own line.
@@ -205,10 +209,10 @@ starts as (
     where coalesce(settling_line, finish_line) is not null
 ),
 
-begun as (
-    select c.* exclude (start_time_ms), coalesce(c.start_time_ms, s.time_ms) as start_time_ms
-    from closed as c
-    asof left join starts as s
+beginnings as (
+    select c.session_id, c.first_line, s.time_ms as begun_time_ms
+    from (select session_id, branch, turn, step, first_line from calls) as c
+    asof inner join starts as s
         on c.session_id = s.session_id
         and c.branch = s.branch
         and c.turn = s.turn
@@ -224,50 +228,61 @@ contexts as (
         and model is not null
 ),
 
-routed as (
+routes as (
     select
-        b.*,
+        n.session_id,
+        n.first_line,
         coalesce(c.provider, h.provider) as request_provider,
         coalesce(c.model, h.model) as request_model,
         c.context_window
-    from begun as b
+    from (select session_id, first_line from calls) as n
     asof left join (select * from contexts where type = 'request/context') as c
-        on b.session_id = c.session_id
-        and b.first_line > c.line
+        on n.session_id = c.session_id
+        and n.first_line > c.line
     asof left join (select * from contexts where type = 'request/header') as h
-        on b.session_id = h.session_id
-        and b.first_line > h.line
+        on n.session_id = h.session_id
+        and n.first_line > h.line
 ),
 
 judged as (
     select
-        r.*,
+        t.* exclude (start_time_ms),
+        coalesce(t.start_time_ms, b.begun_time_ms) as start_time_ms,
+        c.closing_time_ms,
+        r.request_provider,
+        r.request_model,
+        r.context_window,
         e.state as turn_state,
         case
-            when r.message_line is not null or r.kind = 'compaction' then 'message'
-            when r.finish_kind = 'error' or r.trace = 'failed' then 'failed'
-            when r.finish_kind = 'aborted' then 'interrupted'
-            when r.closing_type in ('llm/retry', 'llm/retry-started') and r.closes_in_step then 'failed'
-            when r.is_followed_in_step then 'failed'
-            when r.closing_type is null and r.settling_line is null and not r.is_followed then 'open'
+            when t.message_line is not null or t.kind = 'compaction' then 'message'
+            when t.finish_kind = 'error' or t.trace = 'failed' then 'failed'
+            when t.finish_kind = 'aborted' then 'interrupted'
+            when c.closing_type in ('llm/retry', 'llm/retry-started') and c.turn = t.turn and c.step = t.step
+                then 'failed'
+            when t.is_followed_in_step then 'failed'
+            when c.closing_type is null and t.settling_line is null and not t.is_followed then 'open'
             when e.state = 'error' then 'failed'
             else 'interrupted'
         end as outcome
-    from routed as r
-    left join intermediate.turn_bounds as e on r.session_id = e.session_id and r.turn = e.turn
+    from told as t
+    left join closings as c using (session_id, first_line)
+    left join beginnings as b using (session_id, first_line)
+    left join routes as r using (session_id, first_line)
+    left join intermediate.turn_bounds as e on t.session_id = e.session_id and t.turn = e.turn
 ),
 
 timed as (
     select
         j.*,
-        coalesce(m.is_last_of_step, false) as is_counted_by_old_meter,
-        coalesce(m.is_last_of_request, false) as is_counted_by_new_meter,
+        s.usage_line is not null as is_counted_by_old_meter,
+        r.usage_line is not null as is_counted_by_new_meter,
         case
             when outcome <> 'open' then coalesce(settling_time_ms, finish_time_ms, closing_time_ms)
         end as settled_time_ms,
         not is_usage_invalid and input_tokens is not null and output_tokens is not null as is_usage_known
     from judged as j
-    left join metered as m using (session_id, usage_line)
+    left join last_of_steps as s using (session_id, usage_line)
+    left join last_of_requests as r using (session_id, usage_line)
 )
 
 select
