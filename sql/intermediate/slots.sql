@@ -2,9 +2,15 @@
 -- grain: session_id, branch, slot
 -- rows depend on: session_id
 
-with stream_rows as (
+-- Rows are put in order by short numbers, not by the long names of their sessions.
+with numbered as (
+    select session_id, row_number() over (order by session_id) as place
+    from staging.sessions
+),
+
+stream_rows as (
     select
-        session_id,
+        place,
         branch,
         line,
         turn,
@@ -16,13 +22,14 @@ with stream_rows as (
         first_token_ms,
         case when ends_with(chunk_type, '-delta') then last_time_ms end as last_token_ms
     from staging.chunk_runs
+    inner join numbered using (session_id)
     where form <> 'stream'
         and not is_inherited
 
     union all
 
     select
-        session_id,
+        place,
         branch,
         line,
         turn,
@@ -38,6 +45,7 @@ with stream_rows as (
         first_token_ms,
         last_token_ms
     from staging.events
+    inner join numbered using (session_id)
     where not is_inherited
         and type in (
             'assistant/message',
@@ -60,7 +68,7 @@ with_the_row_before as (
         ) as follows_chunk,
         coalesce(lag(is_finish) over log_order, false) as follows_finish
     from stream_rows
-    window log_order as (partition by session_id, branch order by line)
+    window log_order as (partition by place, branch order by line)
 ),
 
 opened as (
@@ -74,9 +82,36 @@ opened as (
     from with_the_row_before
 ),
 
-numbered as (
-    select *, count_if(opens_slot) over (partition by session_id, branch order by line)::bigint as slot
+-- A slot is known by the line that opens it: cheaper to carry on from row to row than a count.
+carried as (
+    select
+        *,
+        last_value(case when opens_slot then line end ignore nulls) over (
+            partition by place, branch
+            order by line
+        ) as opening_line
     from opened
+),
+
+collected as (
+    select
+        place,
+        branch,
+        opening_line,
+        min(turn) as turn,
+        min(step) as step,
+        min(line) as first_line,
+        max(line) as last_line,
+        max(line) filter (where kind = 'message') as message_line,
+        max(line) filter (where kind <> 'chunk') as settling_line,
+        max(line) filter (where is_finish) as finish_line,
+        coalesce(max(line) filter (where has_usage and kind <> 'chunk'), max(line) filter (where has_usage))
+            as usage_line,
+        arg_min(first_token_ms, line) as first_token_ms,
+        arg_max(last_token_ms, line) as last_token_ms
+    from carried
+    where kind <> 'boundary'
+    group by all
 )
 
 select
@@ -85,30 +120,26 @@ select
     -- Branch of the slot.
     branch,
     -- Number of the slot within its branch, from 1.
-    slot,
+    row_number() over (partition by place, branch order by first_line) as slot,
     -- Turn its rows name.
-    min(turn) as turn,
+    turn,
     -- Step its rows name.
-    min(step) as step,
+    step,
     -- Line of its first row.
-    min(line) as first_line,
+    first_line,
     -- Line of its last row.
-    max(line) as last_line,
+    last_line,
     -- Line of its message; NULL where the call gave none.
-    max(line) filter (where kind = 'message') as message_line,
+    message_line,
     -- Line of the message or attempt event that settles it.
-    max(line) filter (where kind <> 'chunk') as settling_line,
+    settling_line,
     -- Line of its last `finish` chunk, where chunks are rows of their own.
-    max(line) filter (where is_finish) as finish_line,
+    finish_line,
     -- Line whose usage counts: of the message or attempt event, else of the last usage chunk.
-    coalesce(
-        max(line) filter (where has_usage and kind <> 'chunk'),
-        max(line) filter (where has_usage)
-    ) as usage_line,
+    usage_line,
     -- Time of the first delta that is not empty, Unix ms.
-    arg_min(first_token_ms, line) as first_token_ms,
+    first_token_ms,
     -- Time of the last delta, Unix ms.
-    arg_max(last_token_ms, line) as last_token_ms
-from numbered
-where kind <> 'boundary'
-group by all
+    last_token_ms
+from collected
+inner join numbered using (place)
