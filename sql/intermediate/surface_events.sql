@@ -43,13 +43,22 @@ brackets as (
         case when type = 'step/start' then step end as step
     from counted
     where type in ('turn/start', 'turn/end', 'step/start', 'step/end')
+),
+
+-- Only where it is asked for: such a join sorts all it is given.
+open_there as (
+    select s.session_id, s.seq, b.turn, b.step
+    from (select session_id, seq from surface where takes_open_turn) as s
+    asof inner join brackets as b
+        on s.session_id = b.session_id
+        and s.seq > b.seq
 )
 
 select
     -- Session of the event, its inherited prefix included.
-    s.session_id,
+    session_id,
     -- Sequence number of the event.
-    s.seq,
+    seq,
     -- Branch of the event.
     s.branch,
     -- Event type.
@@ -79,6 +88,4 @@ select
     -- Step that the message names; of a user or system message the one open at it, NULL between steps.
     case when s.takes_open_turn then b.step else s.step end as step
 from surface as s
-asof left join brackets as b
-    on s.session_id = b.session_id
-    and s.seq > b.seq
+left join open_there as b using (session_id, seq)
