@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from threading import Barrier, Lock
 
 import duckdb
 import pytest
 
 from turnlake.errors import ModelError
+from turnlake.models.checks import Check, run_checks
 from turnlake.models.folder import sql_folder
-from turnlake.models.lanes import lane_count, make_in_order
+from turnlake.models.lanes import lane_count, make_in_order, side_by_side
 from turnlake.models.model import Model, read_models
 
 MB = 1_000_000
@@ -39,14 +41,16 @@ def test_each_model_comes_behind_those_it_reads(db: duckdb.DuckDBPyConnection, m
         with lock:
             made.add(model.name)
 
-    make_in_order(db, models, make, count)
+    with side_by_side(db, count) as lanes:
+        make_in_order(lanes, models, make)
     assert made == names
 
 
 def test_two_are_made_at_once(db: duckdb.DuckDBPyConnection, models: list[Model]) -> None:
     alone = [model for model in models if model.layer == "staging" and not model.reads & {m.name for m in models}][:2]
     both = Barrier(2, timeout=60)
-    make_in_order(db, alone, lambda _lane, _model: both.wait() and None, 2)
+    with side_by_side(db, 2) as lanes:
+        make_in_order(lanes, alone, lambda _lane, model: both.wait() and None)
     assert not both.broken and len(alone) == 2
 
 
@@ -60,8 +64,8 @@ def test_what_one_raises_is_raised_and_nothing_behind_it_is_made(
             raise ModelError("no events")
         made.append(model.name)
 
-    with pytest.raises(ModelError, match="no events"):
-        make_in_order(db, models, make, 2)
+    with pytest.raises(ModelError, match="no events"), side_by_side(db, 2) as lanes:
+        make_in_order(lanes, models, make)
     assert "marts.turns" not in made
 
 
@@ -73,3 +77,19 @@ def test_one_at_a_time_where_memory_is_short(db: duckdb.DuckDBPyConnection, stor
 def test_one_thread_one_lane() -> None:
     with duckdb.connect(config={"threads": 1}) as db:
         assert lane_count(db, 0) == 1
+
+
+def test_lanes_take_the_place_of_threads_of_duckdb(db: duckdb.DuckDBPyConnection) -> None:
+    with side_by_side(db, 2) as lanes:
+        asked = lanes.start(lambda lane: lane.execute("select current_setting('external_threads')").fetchall())
+        assert asked.result() == [(2,)]
+
+
+def test_the_first_check_that_fails_is_told_whichever_ends_first(db: duckdb.DuckDBPyConnection) -> None:
+    path = Path("a.sql")
+    checks = [
+        Check(path, "slow", "select count(*) from range(3_000_000) as t(n) where hash(n) > 0 having count(*) > 0"),
+        Check(path, "quick", "select 1", "t"),
+    ]
+    with pytest.raises(ModelError, match="check failed: slow"), side_by_side(db, 2) as lanes:
+        run_checks(checks, lanes, lambda _lane: None)

@@ -11,7 +11,7 @@ import duckdb
 from turnlake.errors import ModelError
 from turnlake.models.checks import promises, run_checks, sql_tests
 from turnlake.models.folder import sql_folder
-from turnlake.models.lanes import lane_count, make_in_order
+from turnlake.models.lanes import lane_count, make_in_order, side_by_side
 from turnlake.models.model import LAYERS, Model, read_models
 from turnlake.models.prices import price_views
 from turnlake.models.raw import raw_comments, raw_views, stored_files
@@ -72,12 +72,13 @@ def build_database(
         run(db, (*schemas(), *macros(root), *stored_files(state), *raw_views(), *raw_comments()))
         run(db, price_views(prices or load_prices()))
         stored_bytes = sum(path.stat().st_size for paths in state.tables.values() for path in paths)
-        make_in_order(db, models, _build_model, lane_count(db, stored_bytes))
-        use_whole(db)
-        _check_columns(db, models)
-        check_count = run_checks((*promises(models), *sql_tests(root)), db)
-        db.execute(f"use {TARGET}")
-        run(db, finish(models))
+        with side_by_side(db, lane_count(db, stored_bytes)) as lanes:
+            make_in_order(lanes, models, _build_model)
+            use_whole(db)
+            _check_columns(db, models)
+            finished = lanes.start(lambda lane: _finish(lane, models))
+            check_count = run_checks((*promises(models), *sql_tests(root)), lanes, use_whole)
+            finished.result()
         return BuildResult(row_counts(db, models), check_count)
 
 
@@ -138,14 +139,6 @@ def comments(model: Model) -> Iterator[str]:
         yield f"comment on column {model.name}.{identifier(column)} is {quoted(about)}"
 
 
-def finish(models: Iterable[Model]) -> Iterator[str]:
-    """The statements that put views in place of what was held in memory and copy all comments."""
-    for model in models:
-        if model.stored_as == "cached view":
-            yield creation(model, "view")
-        yield from comments(model)
-
-
 def final_form(model: Model) -> str:
     """What the model is in the finished database: table or view."""
     return model.stored_as.removeprefix("cached ")
@@ -180,6 +173,13 @@ def _build_model(db: duckdb.DuckDBPyConnection, model: Model) -> None:
     use_whole(db)
     is_cached = model.stored_as == "cached view"
     make(db, model, creation(model, "table", "memory") if is_cached else creation(model, model.stored_as, TARGET))
+
+
+def _finish(db: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> None:
+    """Puts views in the file for what was held in memory, and copies all comments into it."""
+    db.execute(f"use {TARGET}")
+    views = (creation(model, "view") for model in models if model.stored_as == "cached view")
+    run(db, (*views, *(comment for model in models for comment in comments(model))))
 
 
 def _check_columns(db: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,14 @@ from turnlake.errors import ModelError
 from turnlake.models.text import identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from turnlake.models.lanes import Lanes
     from turnlake.models.model import Model
+
+    # Makes a connection look models up where they are.
+    Use = Callable[[duckdb.DuckDBPyConnection], None]
 
 ROWS_SHOWN = 5
 
@@ -66,23 +71,36 @@ def _known_keys(model: Model) -> Iterator[Check]:
         yield Check(model.path, f"{', '.join(needed)} known", broken, model.name, known)
 
 
-def run_checks(checks: Iterable[Check], db: duckdb.DuckDBPyConnection) -> int:
-    """Runs the checks and returns how many there were. Raises ModelError with the text of the first that fails."""
-    count = 0
-    for together, query in _groups(checks):
-        count += len(together)
-        if not _holds(query, db):
-            for check in together:
-                _run(check, db)
-    return count
+def run_checks(checks: Iterable[Check], lanes: Lanes, use: Use) -> int:
+    """Runs the checks, after `use` made a connection look models up where they are, and returns how many there were.
+
+    Raises ModelError with the text of the first that fails.
+    """
+    groups = list(_groups(checks))
+    for running in [lanes.start(partial(_run_group, checks=group, query=query, use=use)) for group, query in groups]:
+        running.result()
+    return sum(len(group) for group, _ in groups)
 
 
-def run_checks_of_few(checks: Iterable[Check], db: duckdb.DuckDBPyConnection) -> int:
+def _run_group(db: duckdb.DuckDBPyConnection, checks: Sequence[Check], query: str, use: Use) -> None:
+    use(db)
+    if not _holds(query, db):
+        for check in checks:
+            _run(check, db)
+
+
+def run_checks_of_few(checks: Iterable[Check], lanes: Lanes, use: Use) -> int:
     """As `run_checks`, for models of few rows: all in one query first, which with many rows would take much memory."""
     together = list(checks)
-    if not together or _holds(" union all ".join(f"({query})" for _, query in _groups(together)), db):
-        return len(together)
-    return run_checks(together, db)
+    query = " union all ".join(f"({query})" for _, query in _groups(together))
+    if together and not lanes.start(partial(_all_hold, query=query, use=use)).result():
+        run_checks(together, lanes, use)
+    return len(together)
+
+
+def _all_hold(db: duckdb.DuckDBPyConnection, query: str, use: Use) -> bool:
+    use(db)
+    return _holds(query, db)
 
 
 def _groups(checks: Iterable[Check]) -> Iterator[tuple[Sequence[Check], str]]:

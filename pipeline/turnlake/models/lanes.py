@@ -1,4 +1,4 @@
-"""Models made side by side: each as soon as those it reads are there.
+"""Queries side by side, such as models: each made as soon as those it reads are there.
 
 Most queries read too few rows to keep two threads busy; two queries do. Two also need more memory at once, so a lake
 whose rows would not fit well within what models may use has them made one after another.
@@ -7,17 +7,20 @@ whose rows would not fit well within what models may use has them made one after
 from __future__ import annotations
 
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from graphlib import TopologicalSorter
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
 
     from duckdb import DuckDBPyConnection
 
     from turnlake.models.model import Model
+
+T = TypeVar("T")
 
 MOST_LANES = 2
 # So many times the bytes of its Parquet files the memory must be: two queries at once failed at 1.3 times, not at 4.
@@ -31,38 +34,57 @@ def lane_count(db: DuckDBPyConnection, stored_bytes: int) -> int:
     return min(threads, MOST_LANES) if ROOM * stored_bytes <= memory else 1
 
 
-def make_in_order(
-    db: DuckDBPyConnection,
-    models: Sequence[Model],
-    make: Callable[[DuckDBPyConnection, Model], None],
-    count: int,
-) -> None:
-    """Calls `make` for each model behind those it reads, up to `count` at once, each with a connection of its own.
+class Lanes:
+    """Connections that each run one call at a time."""
 
-    The connections are to the database of `db`, in UTC and with the search path of a new one. What `make` raises
-    first is raised when the calls under way have ended.
+    def __init__(self, pool: ThreadPoolExecutor, connections: Sequence[DuckDBPyConnection]) -> None:
+        self._pool = pool
+        self._free: SimpleQueue[DuckDBPyConnection] = SimpleQueue()
+        for connection in connections:
+            self._free.put(connection)
+
+    def start(self, call: Callable[[DuckDBPyConnection], T]) -> Future[T]:
+        """Runs the call behind those started before, on the first connection that is free."""
+        return self._pool.submit(self._run, call)
+
+    def _run(self, call: Callable[[DuckDBPyConnection], T]) -> T:
+        connection = self._free.get()
+        try:
+            return call(connection)
+        finally:
+            self._free.put(connection)
+
+
+@contextmanager
+def side_by_side(db: DuckDBPyConnection, count: int) -> Iterator[Lanes]:
+    """So many lanes to the database of `db`, each in UTC and with the search path of a new connection.
+
+    When the block ends, calls under way are waited for, and those behind them are not run.
     """
+    # The thread of a lane works on its query itself; with as many of DuckDB's own they would stand in each other's way.
+    db.execute(f"set external_threads = {count}")
+    with ExitStack() as stack:
+        connections = [stack.enter_context(db.cursor()) for _ in range(count)]
+        for connection in connections:
+            connection.execute("set TimeZone = 'UTC'")
+        pool = ThreadPoolExecutor(count)
+        stack.callback(pool.shutdown, cancel_futures=True)
+        yield Lanes(pool, connections)
+
+
+def make_in_order(lanes: Lanes, models: Sequence[Model], make: Callable[[DuckDBPyConnection, Model], None]) -> None:
+    """Calls `make` for each model behind those it reads. Raises what `make` raises first."""
     by_name = {model.name: model for model in models}
     waiting = TopologicalSorter({model.name: sorted(model.reads & by_name.keys()) for model in models})
     waiting.prepare()
-    lanes: SimpleQueue[DuckDBPyConnection] = SimpleQueue()
+    running: dict[Future[None], str] = {}
 
-    def run(name: str) -> str:
-        lane = lanes.get()
-        try:
-            make(lane, by_name[name])
-        finally:
-            lanes.put(lane)
-        return name
+    def start(name: str) -> Future[None]:
+        return lanes.start(lambda lane: make(lane, by_name[name]))
 
-    with ExitStack() as stack:
-        for _ in range(count):
-            lane = stack.enter_context(db.cursor())
-            lane.execute("set TimeZone = 'UTC'")
-            lanes.put(lane)
-        pool = stack.enter_context(ThreadPoolExecutor(count))
-        running = set()
-        while waiting.is_active():
-            running |= {pool.submit(run, name) for name in waiting.get_ready()}
-            finished, running = wait(running, return_when=FIRST_COMPLETED)
-            waiting.done(*(future.result() for future in finished))
+    while waiting.is_active():
+        running |= {start(name): name for name in waiting.get_ready()}
+        finished, _ = wait(running, return_when=FIRST_COMPLETED)
+        for future in finished:
+            future.result()
+            waiting.done(running.pop(future))

@@ -25,7 +25,7 @@ from turnlake.models.build import (
 from turnlake.models.changes import change_between, of_these
 from turnlake.models.checks import promises, run_checks, run_checks_of_few, sql_tests
 from turnlake.models.folder import sql_folder
-from turnlake.models.lanes import lane_count, make_in_order
+from turnlake.models.lanes import lane_count, make_in_order, side_by_side
 from turnlake.models.model import LAYERS, read_models
 from turnlake.models.raw import raw_views, stored_file, stored_files
 from turnlake.models.text import path_list
@@ -78,12 +78,13 @@ def _renew(db: DuckDBPyConnection, target: Path, files: RawFiles, change: Change
         db.execute(statement)
     differs = of_these("session_id", change.sessions)
     read_whole = {name for model in models if not model.is_by_session for name in model.reads}
-    lanes = lane_count(db, target.stat().st_size)
-    make_in_order(db, models, lambda lane, model: _make(lane, model, differs, read_whole), lanes)
-    _use_renewed(db)
-    count = run_checks_of_few(promises(model for model in models if model.is_by_session), db)
+    with side_by_side(db, lane_count(db, target.stat().st_size)) as lanes:
+        make_in_order(lanes, models, lambda lane, model: _make(lane, model, differs, read_whole))
+        by_session = promises(model for model in models if model.is_by_session)
+        others = promises(model for model in models if not model.is_by_session)
+        count = run_checks_of_few(by_session, lanes, _use_renewed)
+        count += run_checks((*others, *sql_tests(root)), lanes, use_whole)
     use_whole(db)
-    count += run_checks((*promises(model for model in models if not model.is_by_session), *sql_tests(root)), db)
     return BuildResult(row_counts(db, models), count, change.sessions)
 
 
