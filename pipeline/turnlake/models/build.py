@@ -69,7 +69,7 @@ def build_database(
     target.unlink(missing_ok=True)
     with connected(target, Limits(memory, threads)) as db, in_use(target, db):
         models = read_models(root, db)
-        run(db, (*schemas(), *macros(root), *stored_files(state), *raw_views(), *raw_comments()))
+        run(db, (*schemas(), *macros(root), *stored_files(state), *raw_views()))
         run(db, price_views(prices or load_prices()))
         stored_bytes = sum(path.stat().st_size for paths in state.tables.values() for path in paths)
         with side_by_side(db, lane_count(db, stored_bytes)) as lanes:
@@ -179,7 +179,7 @@ def _finish(db: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> None:
     """Puts views in the file for what was held in memory, and copies all comments into it."""
     db.execute(f"use {TARGET}")
     views = (creation(model, "view") for model in models if model.stored_as == "cached view")
-    run(db, (*views, *(comment for model in models for comment in comments(model))))
+    run(db, (*views, *raw_comments(), *(comment for model in models for comment in comments(model))))
 
 
 def _check_columns(db: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> None:
