@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Barrier, Lock
 
@@ -67,6 +68,15 @@ def test_what_one_raises_is_raised_and_nothing_behind_it_is_made(
     with pytest.raises(ModelError, match="no events"), side_by_side(db, 2) as lanes:
         make_in_order(lanes, models, make)
     assert "marts.turns" not in made
+
+
+def test_what_most_others_wait_for_goes_first(db: duckdb.DuckDBPyConnection, models: list[Model]) -> None:
+    reads = {"a": (), "b": (), "c": ("a",), "d": ("b",), "e": ("d",)}
+    named = [replace(models[0], name=name, reads=frozenset(read)) for name, read in reads.items()]
+    made: list[str] = []
+    with side_by_side(db, 1) as lanes:
+        make_in_order(lanes, named, lambda _lane, model: made.append(model.name))
+    assert made[0] == "b" and made.index("a") < made.index("e")
 
 
 @pytest.mark.parametrize(("stored", "count"), [(0, 2), (120 * MB, 2), (130 * MB, 1)])

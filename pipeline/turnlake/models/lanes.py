@@ -38,6 +38,7 @@ class Lanes:
     """Connections that each run one call at a time."""
 
     def __init__(self, pool: ThreadPoolExecutor, connections: Sequence[DuckDBPyConnection]) -> None:
+        self.count = len(connections)
         self._pool = pool
         self._free: SimpleQueue[DuckDBPyConnection] = SimpleQueue()
         for connection in connections:
@@ -73,18 +74,35 @@ def side_by_side(db: DuckDBPyConnection, count: int) -> Iterator[Lanes]:
 
 
 def make_in_order(lanes: Lanes, models: Sequence[Model], make: Callable[[DuckDBPyConnection, Model], None]) -> None:
-    """Calls `make` for each model behind those it reads. Raises what `make` raises first."""
+    """Calls `make` for each model behind those it reads, of those that are due for the one most others wait for.
+
+    `models` are in such an order already. Raises what `make` raises first.
+    """
     by_name = {model.name: model for model in models}
     waiting = TopologicalSorter({model.name: sorted(model.reads & by_name.keys()) for model in models})
     waiting.prepare()
+    behind = _behind(models)
+    due: list[str] = []
     running: dict[Future[None], str] = {}
 
     def start(name: str) -> Future[None]:
         return lanes.start(lambda lane: make(lane, by_name[name]))
 
     while waiting.is_active():
-        running |= {start(name): name for name in waiting.get_ready()}
+        due = sorted([*due, *waiting.get_ready()], key=lambda name: len(behind[name]))
+        while due and len(running) < lanes.count:
+            name = due.pop()
+            running[start(name)] = name
         finished, _ = wait(running, return_when=FIRST_COMPLETED)
         for future in finished:
             future.result()
             waiting.done(running.pop(future))
+
+
+def _behind(models: Sequence[Model]) -> dict[str, set[str]]:
+    """The models that wait for each, directly or not."""
+    behind: dict[str, set[str]] = {model.name: set() for model in models}
+    for model in reversed(models):
+        for name in model.reads & behind.keys():
+            behind[name] |= {model.name} | behind[model.name]
+    return behind
