@@ -28,6 +28,8 @@ told as (
         p.*,
         s.shadowed_by_seq,
         s.shadowed_by_seq is null
+        -- Where all three are missing there is no message: only a log that the harness refuses holds such an event.
+        and (p.message_id is not null or p.role is not null or p.content_block_count is not null)
         and not coalesce(
             p.content_block_count = 0
             and p.type in ('assistant/message', 'system/message', 'developer/message'),

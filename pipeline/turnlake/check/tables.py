@@ -130,7 +130,8 @@ def _read_content(told: Mapping[str, Told], rows: Scans, is_thorough: bool, is_p
         digest = message_digest(seq, known, text)
         one.messages[seq] = (known, digest)
         is_silent = text == _EMPTY and kind in _MAY_BE_SILENT
-        one.nodes.append(Node(seq, order_key, None if is_silent else digest, shadowed_by_seq))
+        is_message = known[:2] != (None, None) or (text or b"").startswith(b"[")
+        one.nodes.append(Node(seq, order_key, digest if is_message and not is_silent else None, shadowed_by_seq))
     if is_thorough:
         for session, position, seq, *names, content in rows(scans.MESSAGES):
             known = (names[0], names[1], names[2])

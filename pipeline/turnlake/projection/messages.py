@@ -27,9 +27,16 @@ def spoken(event: Object) -> Object | None:
     if not isinstance(message, dict):
         return None
     content = message.get("content")
-    if event["type"] in SILENT_WHEN_EMPTY and isinstance(content, (list, tuple)) and not content:
+    # Something without any of these is damage, too; no log that the harness accepts holds it.
+    if not (isinstance(message.get("id"), str) or isinstance(message.get("role"), str) or _is_list(content)):
+        return None
+    if event["type"] in SILENT_WHEN_EMPTY and _is_list(content) and not content:
         return None
     return message
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
 
 
 def message_of(event: Object) -> Message | None:
