@@ -133,7 +133,7 @@ def test_exit_code_is_that_of_the_command(stub: Callable[[Act], None], code: int
         (LakeError("first\nsecond \x1b[31m"), 2, "turnlake: first\\nsecond \\x1b[31m\n"),
         (ZeroDivisionError("oh"), 3, "turnlake: turnlake stub failed: ZeroDivisionError: oh; --debug shows where\n"),
         (OSError("two\nlines"), 3, "failed: OSError: two lines; --debug shows where\n"),
-        (ModelError("a.sql: Out of Memory Error: failed\n\n* Reduce"), 2, "by --memory, or fewer --threads.\n"),
+        (ModelError("a.sql: Out of Memory Error: failed\n\n* Reduce"), 2, "It takes no --memory: free some.\n"),
         (KeyboardInterrupt(), 130, "turnlake: interrupted\n"),
         (BrokenPipeError("a worker's"), 3, "BrokenPipeError: a worker's; --debug shows where\n"),
     ],
@@ -146,6 +146,17 @@ def test_failure_is_one_line_and_its_code(
     out, err = capsys.readouterr()
     assert err.endswith(told)
     assert (out, err.count("\n")) == ("", 1)
+
+
+def test_where_memory_can_be_bounded_that_is_what_is_told(
+    stub: Callable[[Act], None], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    takers = [name for name in cli.COMMANDS if "--memory" in cli.command_parser(name).format_help()]
+    assert sorted(cli.TAKE_MEMORY) == sorted(takers)
+    monkeypatch.setattr(cli, "TAKE_MEMORY", ("stub",))
+    stub(raises(ModelError("a.sql: Out of Memory Error: failed")))
+    assert cli.main(["stub"]) == 2
+    assert capsys.readouterr().err.endswith("by --memory, or fewer --threads.\n")
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])

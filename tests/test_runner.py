@@ -14,6 +14,7 @@ from turnlake.errors import ModelError
 from turnlake.models.build import build_database
 from turnlake.models.checks import Check, run_checks, run_checks_of_few
 from turnlake.models.folder import sql_folder
+from turnlake.models.lanes import side_by_side
 from turnlake.models.model import read_models
 from turnlake.models.script import build_script
 
@@ -305,13 +306,17 @@ def test_a_broken_promise_of_few_rows_is_told_as_that_of_many(condition: str, to
         return Check(Path("t.sql"), text, f"from t where ({text}) is not true", "t", text)
 
     doubles = Check(Path("t.sql"), "one row per a", "select a from t group by a having count(*) > 1")
-    with duckdb.connect() as db:
+    with duckdb.connect() as db, side_by_side(db, 2) as lanes:
         db.execute("create table t as select 1 as a")
-        assert run_checks_of_few([doubles, promise("a > 0"), promise("a < 2")], db) == 3
-        assert run_checks_of_few([], db) == 0
+        assert run_checks_of_few([doubles, promise("a > 0"), promise("a < 2")], lanes, unchanged) == 3
+        assert run_checks_of_few([], lanes, unchanged) == 0
         for run in (run_checks, run_checks_of_few):
             with pytest.raises(ModelError, match=re.escape(told)):
-                run([doubles, promise("a > 0"), promise(condition)], db)
+                run([doubles, promise("a > 0"), promise(condition)], lanes, unchanged)
         db.execute("insert into t values (1)")
         with pytest.raises(ModelError, match="one row per a"):
-            run_checks_of_few([promise("a > 0"), doubles], db)
+            run_checks_of_few([promise("a > 0"), doubles], lanes, unchanged)
+
+
+def unchanged(_lane: duckdb.DuckDBPyConnection) -> None:
+    """Names are looked up where they are anyway."""

@@ -245,7 +245,7 @@ def failed(error: Exception, words: Sequence[str]) -> int:
 def _more_memory(words: Sequence[str]) -> str:
     if words[:1] and words[0] in TAKE_MEMORY:
         return "Give it more by --memory, or fewer --threads."
-    return "It takes no --memory of its own: free some, or run it on a machine that has more."
+    return "It takes no --memory: free some."
 
 
 def is_disk_full(error: BaseException | None) -> bool:
