@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from run import FLOOR, compile_package
@@ -39,8 +40,7 @@ def main() -> None:
             print(
                 f"{'build, nothing changed':<42}{min(_build(corpus, lake) for _ in range(5)):>9.2f}{'0.5':>8}{'0.3':>7}"
             )
-            log.write_bytes(whole)
-            print(f"{'build, one log grew':<42}{_build(corpus, lake):>9.2f}{'2':>8}{'1':>7}")
+            print(f"{'build, one log grew':<42}{min(_grown(corpus, lake, log, whole)):>9.2f}{'2':>8}{'1':>7}")
         finally:
             log.write_bytes(whole)
 
@@ -51,6 +51,16 @@ def _shorten(log: Path) -> tuple[Path, bytes]:
     starts = [at for at in range(len(whole)) if whole.startswith(b"\x28\xb5\x2f\xfd", at)]
     log.write_bytes(whole[: starts[len(starts) // 2]])
     return log, whole
+
+
+def _grown(corpus: Path, lake: Path, log: Path, whole: bytes) -> Iterator[float]:
+    """The seconds of some builds, each after the log grew; between them it is as short as before."""
+    short = log.read_bytes()
+    for _ in range(3):
+        log.write_bytes(whole)
+        yield _build(corpus, lake)
+        log.write_bytes(short)
+        _build(corpus, lake)
 
 
 def _build(corpus: Path, lake: Path) -> float:

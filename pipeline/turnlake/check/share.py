@@ -100,7 +100,7 @@ def _check(share: Share, database: Path, spill: Path, limits: tuple[str | None, 
 
 def shares_of(sessions: Sequence[Session], state: State, workers: int) -> list[Share]:
     """The sessions in groups of about the same size: as many for each worker."""
-    parts = {session.log_id: parts_of(state, session.log_id) for session in sessions}
+    parts = parts_of(state, [session.log_id for session in sessions])
     ordered = sorted(sessions, key=lambda session: parts[session.log_id])
     return [
         Share(tuple(group), files_of(state, [session.log_id for session in group]).tables["events"])

@@ -114,9 +114,10 @@ def _logs_of(db: DuckDBPyConnection, sessions: Iterable[str], state: State) -> f
     return frozenset(log_id for (log_id,) in db.execute(query, [sorted(sessions)]).fetchall())
 
 
-def parts_of(state: State, log_id: str) -> tuple[str, ...]:
-    """The names of the parts of a state that hold rows of this log, but for its tail."""
-    return tuple(state.manifest()["logs"][log_id][PARTS])
+def parts_of(state: State, log_ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The names of the parts of a state that hold rows of each of these logs, but for their tails."""
+    logs = state.manifest()["logs"]
+    return {log_id: tuple(logs[log_id][PARTS]) for log_id in log_ids}
 
 
 def files_of(state: State, log_ids: Iterable[str]) -> RawFiles:
