@@ -40,7 +40,7 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
         "--memory",
         metavar="SIZE",
         type=_size,
-        help="memory the models may use before they spill to disk (default: 500MB)",
+        help="memory the models may use before they spill to disk (default: 400MB)",
     )
     parser.add_argument(
         "--threads", metavar="N", type=whole_number, help="threads the models use (default: one a processor)"

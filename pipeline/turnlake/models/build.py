@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # The name the new database has while it is built. Nothing in the finished file holds it.
 TARGET = "lake"
 # What models may use before they spill to disk: with Python around them they stay below 700 MB, however much there is.
-DEFAULT_MEMORY = "500MB"
+DEFAULT_MEMORY = "400MB"
 
 
 @dataclass(frozen=True)
