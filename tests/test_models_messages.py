@@ -341,7 +341,7 @@ def test_the_surface_is_that_of_the_fold_at_every_event(models: Path, written: l
     logs = [Log(f"s{number:02}") for number in range(len(written))]
     for log, history in zip(logs, written, strict=True):
         for event in history:
-            log.event("user/message", **event)
+            log.event("user/message", role="user", **event)
     with tempfile.TemporaryDirectory() as folder, lake(models, Path(folder), *logs) as db:
         transcripts = by_session(db, "from marts.transcript")
         messages = by_session(db, "from marts.messages order by position")
