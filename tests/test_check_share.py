@@ -209,7 +209,7 @@ def test_the_footers_tell_how_much_is_parsed_at_a_time(tmp_path: Path) -> None:
 def test_a_line_far_longer_than_what_memory_there_is_for_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(share, "MEMORY_ALONE_MB", 60)
+    monkeypatch.setattr(share, "MEMORY_MB", 60)
     log = Log(4).turn().turn_with_call(words="a bc " * (6 << 20)).turn()
     write(tmp_path / "logs", log.raw, file_name(4))
     assert main(["build", str(tmp_path / "logs"), "--lake", str(tmp_path / "lake"), "--workers", "1", "-q"]) == 0

@@ -23,7 +23,7 @@ NO_PROOF = (
     "for a newer parser"
 )
 # What comparing may use before it spills to disk.
-MEMORY = "500MB"
+MEMORY_MB = 500
 _NAME = "checked"
 _TABLE = "marts.projection_checks"
 _SESSIONS = """
@@ -87,7 +87,7 @@ def reading(
 def _connected(spill: Path, memory: str | None, threads: int | None) -> duckdb.DuckDBPyConnection:
     settings: dict[str, str | bool | int | float | list[str]] = {
         "temp_directory": str(spill),
-        "memory_limit": memory or MEMORY,
+        "memory_limit": memory or f"{MEMORY_MB}MB",
     }
     db = duckdb.connect(config=settings | ({"threads": threads} if threads else {}))
     db.execute("set TimeZone = 'UTC'")

@@ -10,7 +10,7 @@ from functools import cached_property
 from math import ceil
 from pathlib import Path
 
-from turnlake.check.database import check_sessions, reading, sessions_of, store, written
+from turnlake.check.database import MEMORY_MB, check_sessions, reading, sessions_of, store, written
 from turnlake.check.outcome import Check, Session
 from turnlake.check.weight import HEAVY, memory_for, parsed_at_once
 from turnlake.models.changes import files_of, parts_of
@@ -23,9 +23,8 @@ MOST_BYTES = 64 << 20
 MOST_TOGETHER = MOST_BYTES * 2
 # Below this another process costs more than it spares.
 LEAST_BYTES = 32 << 20
-# What each process may use before it spills to disk, and one that has no other beside it.
+# What each process may use before it spills to disk.
 MEMORY_EACH = "150MB"
-MEMORY_ALONE_MB = 500
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def check_shared(
     checks = [check for some in engine.run(functools.partial(job, limits=limits), small, processes) for check in some]
     for share in shares:
         if share.is_big:
-            checks += job(share, limits=(memory or memory_for(share.parsed_bytes, MEMORY_ALONE_MB), workers))
+            checks += job(share, limits=(memory or memory_for(share.parsed_bytes, MEMORY_MB), workers))
     return sorted(checks, key=lambda check: check.session_id)
 
 

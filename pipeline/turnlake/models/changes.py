@@ -122,8 +122,7 @@ def parts_of(state: State, log_ids: Iterable[str]) -> dict[str, tuple[str, ...]]
 
 def files_of(state: State, log_ids: Iterable[str]) -> RawFiles:
     """The files of a state that hold rows of these logs, and rows of others too."""
-    logs = state.manifest()["logs"]
-    parts = {part for log_id in log_ids for part in logs[log_id][PARTS]} | {TAIL_PART}
+    parts = {TAIL_PART}.union(*parts_of(state, log_ids).values())
     files = state.raw_files()
     few = {table: tuple(path for path in files.tables[table] if path.name in parts) for table in IN_PARTS}
     return RawFiles({**files.tables, **few}, files.loads)
