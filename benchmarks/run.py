@@ -40,7 +40,7 @@ UNCHECKED = """
 import sys
 from turnlake.cli import main
 from turnlake.commands import steps
-from turnlake.parquet import convert
+from turnlake.lake import convert
 
 class NoSketch:
     def __init__(self, *about): self.see = self.see_chunks = lambda *record: None

@@ -12,16 +12,16 @@ from typing import Any
 import pyarrow.parquet as pq
 import zstandard
 
-from turnlake.events.reader import Log, LogPass, logical_events
-from turnlake.events.values import canonical
 from turnlake.findings import Finding
-from turnlake.logs.discover import find_logs
-from turnlake.logs.lines import MAX_LINE
-from turnlake.logs.logfile import LogFile
-from turnlake.logs.source import parse_source
-from turnlake.parquet.convert import Batch, convert
-from turnlake.parquet.part import TAIL, Row
-from turnlake.parquet.replay import stored_events
+from turnlake.format.reader import Log, LogPass, logical_events
+from turnlake.format.values import canonical
+from turnlake.lake.convert import Batch, convert
+from turnlake.rows.part import TAIL, Row
+from turnlake.rows.replay import stored_events
+from turnlake.sources.discover import find_logs
+from turnlake.sources.lines import MAX_LINE
+from turnlake.sources.logfile import LogFile
+from turnlake.sources.source import parse_source
 
 Object = dict[str, Any]
 

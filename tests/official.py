@@ -14,13 +14,13 @@ import duckdb
 
 from lakes import opened
 from logs import part_files
-from turnlake.logs.discover import find_logs
-from turnlake.logs.source import parse_source
+from turnlake.lake.convert import Batch, convert
+from turnlake.lake.rawfiles import RawFiles
 from turnlake.models.build import build_database
-from turnlake.parquet.convert import Batch, convert
-from turnlake.parquet.rawfiles import RawFiles
-from turnlake.parquet.tables import LOGS, TABLES
-from turnlake.parquet.write import write_rows
+from turnlake.rows.tables import LOGS, TABLES
+from turnlake.rows.writer import write_rows
+from turnlake.sources.discover import find_logs
+from turnlake.sources.source import parse_source
 
 Row = dict[str, Any]
 PART = "part.parquet"

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from turnlake.logs.archive import Listing, is_log_entry, list_entries, open_entry
-from turnlake.logs.container import open_log
-from turnlake.logs.discover import find_logs
-from turnlake.logs.source import parse_source
+from turnlake.sources.archive import Listing, is_log_entry, list_entries, open_entry
+from turnlake.sources.container import open_log
+from turnlake.sources.discover import find_logs
+from turnlake.sources.source import parse_source
 
 
 def zipped(entries: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:

@@ -20,9 +20,9 @@ from lakes import rows
 from logs import VERSIONS, Session, as_zstd, file_name, write
 from turnlake.api import connect
 from turnlake.cli import main
-from turnlake.logs.container import open_log
-from turnlake.logs.logfile import LogFile
-from turnlake.parquet.state import Lake
+from turnlake.lake.state import Lake
+from turnlake.sources.container import open_log
+from turnlake.sources.logfile import LogFile
 
 Row = dict[str, Any]
 ONE_WORKER = ("--workers", "1")
@@ -189,7 +189,7 @@ def test_a_lock_that_is_closed_is_wrong_input(
     def refuse(path: Path, flags: int) -> int:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("turnlake.parquet.lock.open_private", refuse)
+    monkeypatch.setattr("turnlake.lake.lock.open_private", refuse)
     assert build(root, lake) == 2
     assert f"the lake {lake} can't be used by this user: {lake / '.lock'}" in capsys.readouterr().err
 
@@ -312,7 +312,7 @@ def test_a_log_that_cannot_be_opened(root: Path, lake: Path, monkeypatch: pytest
             raise PermissionError(13, "Permission denied", log.os_path)
         return open_log(log)
 
-    monkeypatch.setattr("turnlake.parquet.convert.open_log", refuse)
+    monkeypatch.setattr("turnlake.lake.convert.open_log", refuse)
     assert build(root, lake) == 0
     unread = query(lake, "select path, verdict, verdict_reason, is_read, event_count from raw.logs where not is_read")
     place = {"path": "--w--/s3/session.v3.jsonl", "verdict": "refused", "verdict_reason": "unreadable"}
@@ -383,7 +383,7 @@ def held(place: str, root: Path, lake: Path) -> subprocess.Popen[str]:
 
 
 def test_of_two_builds_one_waits_or_is_refused(root: Path, lake: Path, turnlake: Run) -> None:
-    first = held("turnlake.parquet.ingest:ingest", root, lake)
+    first = held("turnlake.lake.ingest:ingest", root, lake)
     refused = turnlake("build", str(root), "--lake", str(lake), "--no-wait")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert f"another build is running (pid {first.pid})" in refused.stderr

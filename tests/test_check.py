@@ -18,8 +18,8 @@ from turnlake.api import connect
 from turnlake.check.database import stored_checks, written
 from turnlake.check.outcome import Check
 from turnlake.cli import main
-from turnlake.projection import sketch
-from turnlake.projection.messages import spoken
+from turnlake.messages import sketch
+from turnlake.messages.messages import spoken
 
 Database = duckdb.DuckDBPyConnection
 SAMPLE = ROOT / "data" / "sample"

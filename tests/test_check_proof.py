@@ -17,15 +17,15 @@ from logs import VERSIONS, Session, Stored, file_name, read, read_bytes, write
 from turnlake.api import connect
 from turnlake.check.database import stored_checks
 from turnlake.cli import main
-from turnlake.events.reader import Log, LogPass
-from turnlake.logs.logfile import LogFile
-from turnlake.parquet.convert import proof_of
-from turnlake.projection.attempts import attempts, counted_attempts
-from turnlake.projection.digest import START, Chain, json_bytes, message_digest
-from turnlake.projection.frozen import Message
-from turnlake.projection.proof import Proof, load_proof, prove
-from turnlake.projection.sketch import Sketch
-from turnlake.projection.usage import Tokens, stated, tokens_of
+from turnlake.format.reader import Log, LogPass
+from turnlake.lake.convert import proof_of
+from turnlake.messages.attempts import attempts, counted_attempts
+from turnlake.messages.digest import START, Chain, json_bytes, message_digest
+from turnlake.messages.frozen import Message
+from turnlake.messages.proof import Proof, load_proof, prove
+from turnlake.messages.sketch import Sketch
+from turnlake.messages.usage import Tokens, stated, tokens_of
+from turnlake.sources.logfile import LogFile
 
 
 def sketched(log: Log) -> Log:
@@ -135,7 +135,7 @@ def test_an_open_turn_behind_a_bad_record_has_closers(tmp_path: Path) -> None:
 
 
 def test_a_log_too_long_to_prove_is_not_checked_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnlake.projection.sketch.MOST_RECORDS", 12)
+    monkeypatch.setattr("turnlake.messages.sketch.MOST_RECORDS", 12)
     for name, turns in (("long", 3), ("short", 1)):
         session = Session(4, id=name)
         for _ in range(turns):

@@ -25,8 +25,8 @@ from turnlake.check.outcome import Session
 from turnlake.check.scans import MESSAGES, TRANSCRIPT, Scans, scanning
 from turnlake.check.weight import VECTOR, memory_for, parsed_at_once
 from turnlake.cli import main
-from turnlake.parquet.part import GROUP_BYTES
-from turnlake.parquet.state import Lake
+from turnlake.lake.state import Lake
+from turnlake.rows.part import GROUP_BYTES
 
 # A session: the megabytes of its lines, and which part holds its rows.
 SIZES = st.lists(st.tuples(st.integers(0, 90), st.integers(0, 5)), max_size=60)

@@ -33,12 +33,12 @@ from logs import (
     text,
     write,
 )
-from turnlake.logs.discover import find_logs
-from turnlake.logs.source import parse_source
-from turnlake.parquet import convert as convert_module
-from turnlake.parquet import part as part_module
-from turnlake.parquet.convert import Batch, convert
-from turnlake.parquet.tables import CHUNK_RUNS, EVENTS, FINDINGS
+from turnlake.lake import convert as convert_module
+from turnlake.lake.convert import Batch, convert
+from turnlake.rows import part as part_module
+from turnlake.rows.tables import CHUNK_RUNS, EVENTS, FINDINGS
+from turnlake.sources.discover import find_logs
+from turnlake.sources.source import parse_source
 
 MESSAGE = {"id": "m", "role": "user", "content": [], "source": {"kind": "user"}}
 ANY_TEXT = st.text(st.characters(codec=None), max_size=6)

@@ -9,10 +9,10 @@ import pytest
 
 from logs import part_rows
 from official import PART, Official
-from turnlake.events.reader import Log, logical_events, read_log
-from turnlake.events.values import canonical
 from turnlake.findings import CODES
-from turnlake.parquet.replay import stored_events
+from turnlake.format.reader import Log, logical_events, read_log
+from turnlake.format.values import canonical
+from turnlake.rows.replay import stored_events
 
 Row = dict[str, Any]
 

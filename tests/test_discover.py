@@ -14,11 +14,11 @@ import pytest
 
 from turnlake.errors import SourceError
 from turnlake.findings import CODES
-from turnlake.logs import discover, folders
-from turnlake.logs.container import container_of, open_log
-from turnlake.logs.discover import Discovery, find_logs
-from turnlake.logs.folders import MAX_DEPTH
-from turnlake.logs.layout import (
+from turnlake.sources import discover, folders
+from turnlake.sources.container import container_of, open_log
+from turnlake.sources.discover import Discovery, find_logs
+from turnlake.sources.folders import MAX_DEPTH
+from turnlake.sources.layout import (
     decode_session_id,
     encode_session_id,
     generation_of,
@@ -26,8 +26,8 @@ from turnlake.logs.layout import (
     role_of,
     shown_path,
 )
-from turnlake.logs.logfile import LogFile
-from turnlake.logs.source import Source, default_probes, default_source, merge_sources, parse_source
+from turnlake.sources.logfile import LogFile
+from turnlake.sources.source import Source, default_probes, default_source, merge_sources, parse_source
 
 HOSTILE = ["two words", "会话", "🐟", "new\nline", "it's", "$(touch x)", "-rf", "a;b", '"', "tab\t", "%s", "\x1b[31m"]
 

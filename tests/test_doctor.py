@@ -16,14 +16,14 @@ import pytest
 
 from logs import Session, write
 from turnlake import cli
-from turnlake.logs.discover import find_logs
-from turnlake.logs.source import parse_source
-from turnlake.parquet.loads import Load, append_load
-from turnlake.parquet.state import Lake
-from turnlake.parquet.tables import LAKE_FORMAT, TABLES
+from turnlake.lake.loads import Load, append_load
+from turnlake.lake.state import Lake
 from turnlake.reports.doctor import _refused_rows, instant
 from turnlake.reports.judged import RefusedLog
 from turnlake.reports.lakehealth import lake_health
+from turnlake.rows.tables import LAKE_FORMAT, TABLES
+from turnlake.sources.discover import find_logs
+from turnlake.sources.source import parse_source
 
 
 @pytest.fixture(autouse=True)

@@ -18,22 +18,23 @@ from logs import Session, file_name, write
 from turnlake import cli
 from turnlake.commands.options import engine as engine_option
 from turnlake.errors import TurnlakeError, UsageError
-from turnlake.logs.discover import Discovery, find_logs
-from turnlake.logs.source import parse_source
-from turnlake.parquet import batches, cluster
-from turnlake.parquet.ingest import Ingested, ingest, rows_of_logs
-from turnlake.parquet.plan import Options
-from turnlake.parquet.state import Lake
+from turnlake.lake import batches
+from turnlake.lake import dask as cluster
+from turnlake.lake.ingest import Ingested, ingest, rows_of_logs
+from turnlake.lake.plan import Options
+from turnlake.lake.state import Lake
 from turnlake.sample.write import write_sample
+from turnlake.sources.discover import Discovery, find_logs
+from turnlake.sources.source import parse_source
 
 with_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="the extra `dask` is not installed")
 
 # What goes wrong on a worker, by a word in the path of a log.
 TROUBLE = """
 import os
-from turnlake.logs.container import open_regular
-from turnlake.parquet import cluster
-from turnlake.parquet.convert import convert
+from turnlake.sources.container import open_regular
+from turnlake.lake import dask as cluster
+from turnlake.lake.convert import convert
 
 def convert_or_die(batch, *rest):
     if any("deadly" in log.path for log in batch.logs):

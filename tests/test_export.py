@@ -23,7 +23,7 @@ from turnlake.export.columns import COLUMNS, Action
 from turnlake.export.copy import export
 from turnlake.export.texts import is_text
 from turnlake.hashing import Hasher
-from turnlake.parquet.tables import TABLES
+from turnlake.rows.tables import TABLES
 
 HASHER = Hasher(b"k" * 32)
 WHOLE_SECRET = re.compile(r"sk-zqs\d{5}abcdefghijkl")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logs import frame
-from turnlake.logs.frames import MAGIC, FrameError, Piece, read_pieces
+from turnlake.sources.frames import MAGIC, FrameError, Piece, read_pieces
 
 # A frame header without size, checksum or dictionary; a window of 8 MiB.
 PLAIN_HEADER = MAGIC + b"\x00\x68"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logs import START_MS, VERSIONS, Session, codes, header, read, read_bytes
-from turnlake.events.header import is_header, read_header
-from turnlake.events.values import MAX_SAFE
+from turnlake.format.header import is_header, read_header
+from turnlake.format.values import MAX_SAFE
 
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

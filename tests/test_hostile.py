@@ -31,10 +31,10 @@ from logs import (
 from turnlake.api import connect
 from turnlake.cli import main
 from turnlake.errors import SourceError
-from turnlake.events.reader import read_log
-from turnlake.logs.discover import find_logs
-from turnlake.logs.source import parse_source
-from turnlake.parquet.convert import Batch, convert
+from turnlake.format.reader import read_log
+from turnlake.lake.convert import Batch, convert
+from turnlake.sources.discover import find_logs
+from turnlake.sources.source import parse_source
 
 HALF = "\ud83d"
 NUMBERS = [-1, 0, 1.0, 1.5, 2**53, 2**63, 2**64, -(2**63) - 1, 1e308, True, False]

@@ -22,11 +22,12 @@ from logs import Session, as_raw, as_zstd, dumps, file_name, frame
 from test_ingest import LOGS
 from turnlake.api import connect
 from turnlake.cli import main
-from turnlake.logs import container, frames
-from turnlake.logs.logfile import LogFile
-from turnlake.parquet import carry, checkpoints, convert, tables
-from turnlake.parquet import ingest as ingest_module
-from turnlake.parquet.state import Lake, State
+from turnlake.lake import carry, checkpoints, convert
+from turnlake.lake import ingest as ingest_module
+from turnlake.lake.state import Lake, State
+from turnlake.rows import tables
+from turnlake.sources import container, frames
+from turnlake.sources.logfile import LogFile
 
 Row = dict[str, Any]
 Contents = dict[str, list[str]]
@@ -762,7 +763,7 @@ def test_parts_beyond_the_hundred_thousandth(root: Path, lake: Path, monkeypatch
     session = Session(4)
     log(root, session.turn().raw)
     with monkeypatch.context() as patch:
-        patch.setattr("turnlake.parquet.ingest.part_after", lambda names: 99_999)
+        patch.setattr("turnlake.lake.ingest.part_after", lambda names: 99_999)
         ingest(lake, root)
     for _ in range(3):
         log(root, session.turn().raw)

@@ -21,13 +21,13 @@ from stores import make_store
 from test_invariants import BREACHES, session_after
 from test_invariants_order import WARNINGS, session_of
 from turnlake.findings import CODES
-from turnlake.logs.discover import find_logs
-from turnlake.logs.source import parse_source
-from turnlake.parquet import ingest as ingest_module
-from turnlake.parquet.ingest import TAIL_PART, Ingested, ingest
-from turnlake.parquet.part import TAIL
-from turnlake.parquet.plan import Options
-from turnlake.parquet.tables import TABLES
+from turnlake.lake import ingest as ingest_module
+from turnlake.lake.ingest import TAIL_PART, Ingested, ingest
+from turnlake.lake.plan import Options
+from turnlake.rows.part import TAIL
+from turnlake.rows.tables import TABLES
+from turnlake.sources.discover import find_logs
+from turnlake.sources.source import parse_source
 
 Row = dict[str, Any]
 
@@ -98,7 +98,7 @@ def test_the_longest_line_is_an_option(root: Path, tmp_path: Path) -> None:
 PROGRAM = """
 import sys
 from turnlake.cli import main
-from turnlake.parquet import batches
+from turnlake.lake import batches
 batches.BATCH_LOGS = 2
 raise SystemExit(main(sys.argv[1:]))
 """

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from logs import VERSIONS, Session, faults, read, text
-from turnlake.events.invariants import Invariants, surface_span
-from turnlake.events.reader import Log
 from turnlake.findings import Finding
+from turnlake.format.invariants import Invariants, surface_span
+from turnlake.format.reader import Log
 
 Act = Callable[[Session], Any]
 

@@ -26,8 +26,8 @@ from logs import (
     text,
 )
 from test_invariants import ENDED, Act, replace, request_header
-from turnlake.events.reader import Log, read_log
 from turnlake.findings import CODES
+from turnlake.format.reader import Log, read_log
 from turnlake.sample.write import write_sample
 
 BEFORE_3, FROM_2, FROM_3 = (0, 1, 2), (2, 3, 4), (3, 4)

@@ -20,8 +20,8 @@ from logs import Session, as_zstd, file_name
 from test_incremental import assert_as_fresh, build, contents, current, log
 from turnlake.api import connect
 from turnlake.cli import main
-from turnlake.parquet import tables
-from turnlake.parquet.state import STEPS, Lake
+from turnlake.lake.state import STEPS, Lake
+from turnlake.rows import tables
 
 # Builds killed at a random instant; TURNLAKE_KILLS=50 kills more of them.
 KILLS = int(os.environ.get("TURNLAKE_KILLS", "8"))
@@ -123,7 +123,7 @@ KILL_AT = """
 import os, signal, sys
 from turnlake.cli import main
 from turnlake.commands import steps
-from turnlake.parquet.state import Lake
+from turnlake.lake.state import Lake
 at, *words = sys.argv[1:]
 def on_step(step):
     if step == at:
@@ -273,7 +273,7 @@ def test_a_reader_sees_no_half_state(growing: Growing, lake: Path, reader: subpr
 # Two workers that say so and then have a lot to do.
 BUSY = """
 import os, time
-from turnlake.parquet import engine
+from turnlake.lake import workers as engine
 
 def job(number):
     os.write(1, b"%d\\n" % number)

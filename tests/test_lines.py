@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logs import as_raw, as_zstd, frame
-from turnlake.logs.lines import MAX_LINE, Line, LineReader, Overlong, read_lines
+from turnlake.sources.lines import MAX_LINE, Line, LineReader, Overlong, read_lines
 
 HEADER = b'{"type":"session"}'
 LINES = (HEADER, b"one", b"two", b"three")

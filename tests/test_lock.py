@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from turnlake.errors import LakeError
-from turnlake.parquet import lock
-from turnlake.parquet.state import Lake
+from turnlake.lake import lock
+from turnlake.lake.state import Lake
 
 HOLDER = """
 import sys
 from pathlib import Path
-from turnlake.parquet.state import Lake
+from turnlake.lake.state import Lake
 with Lake(Path(sys.argv[1])).lock():
     print("held", flush=True)
     sys.stdin.read()
@@ -25,7 +25,7 @@ with Lake(Path(sys.argv[1])).lock():
 HOLDER_WITH_WORKER = """
 import os, sys
 from pathlib import Path
-from turnlake.parquet.state import Lake
+from turnlake.lake.state import Lake
 with Lake(Path(sys.argv[1])).lock():
     worker = os.fork()
     if worker == 0:

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from turnlake.parquet.logtable import DECIDING, LogTable
-from turnlake.parquet.replay import _sorted_rows
-from turnlake.parquet.tables import LOGS
-from turnlake.parquet.write import write_rows, write_table
+from turnlake.lake.logtable import DECIDING, LogTable
+from turnlake.rows.replay import _sorted_rows
+from turnlake.rows.tables import LOGS
+from turnlake.rows.writer import write_rows, write_table
 
 
 def row(log_id: str, **values: Any) -> dict[str, Any]:

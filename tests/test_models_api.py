@@ -12,7 +12,7 @@ from conftest import Run
 from lakes import committed, filled, of_turns
 from turnlake import api
 from turnlake.errors import LakeError, ModelError, QueryError
-from turnlake.parquet.tables import LAKE_FORMAT
+from turnlake.rows.tables import LAKE_FORMAT
 
 
 @pytest.fixture

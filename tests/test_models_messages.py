@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 
 from lakes import Log, Row, opened, rows, write_raw
 from official import Official
-from turnlake.events.values import canonical
-from turnlake.logs.discover import find_logs
-from turnlake.logs.source import parse_source
+from turnlake.format.values import canonical
+from turnlake.lake.convert import Batch, convert
+from turnlake.lake.rawfiles import RawFiles
 from turnlake.models.build import build_database
 from turnlake.models.folder import sql_folder
 from turnlake.models.model import read_models
-from turnlake.parquet.convert import Batch, convert
-from turnlake.parquet.rawfiles import RawFiles
-from turnlake.parquet.tables import LOGS, TABLES
-from turnlake.parquet.write import write_rows
+from turnlake.rows.tables import LOGS, TABLES
+from turnlake.rows.writer import write_rows
+from turnlake.sources.discover import find_logs
+from turnlake.sources.source import parse_source
 
 MODELS = ("marts.messages", "marts.message_sources")
 MAY_BE_NOTHING = ("assistant/message", "system/message", "developer/message")

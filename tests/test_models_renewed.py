@@ -17,12 +17,12 @@ from test_incremental import HISTORIES, History, build, current, log, pool, whys
 from turnlake.check.share import fill_database
 from turnlake.cli import main
 from turnlake.errors import ModelError
+from turnlake.lake.state import Lake, State
 from turnlake.models import changes, renew
 from turnlake.models.build import BuildResult, Limits, build_database, connected, in_use
 from turnlake.models.changes import Change, change_between
 from turnlake.models.folder import sql_folder
 from turnlake.models.model import read_models
-from turnlake.parquet.state import Lake, State
 
 Rows = dict[str, list[str]]
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from logs import Session, write
-from turnlake.events.reader import LogPass
 from turnlake.findings import Finding
-from turnlake.logs.container import container_of, open_log
-from turnlake.logs.discover import find_logs
-from turnlake.logs.layout import encode_session_id, is_project_folder, project_key
-from turnlake.logs.source import parse_source
+from turnlake.format.reader import LogPass
+from turnlake.sources.container import container_of, open_log
+from turnlake.sources.discover import find_logs
+from turnlake.sources.layout import encode_session_id, is_project_folder, project_key
+from turnlake.sources.source import parse_source
 
 
 def mismatches(source: Path) -> list[Finding]:

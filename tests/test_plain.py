@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 
 from drawn import Drawn
 from logs import TABLES, VERSIONS, Session, Stored, dumps, file_name, part_files, write
-from turnlake.events.record import Record
-from turnlake.events.scan import Scan
-from turnlake.logs.discover import find_logs
-from turnlake.logs.logfile import LogFile
-from turnlake.logs.source import parse_source
-from turnlake.parquet import convert as convert_module
-from turnlake.parquet.convert import Batch, convert
-from turnlake.parquet.part import PartRows
-from turnlake.parquet.plain import LogRows
+from turnlake.format.record import Record
+from turnlake.format.scan import Scan
+from turnlake.lake import convert as convert_module
+from turnlake.lake.convert import Batch, convert
+from turnlake.rows.part import PartRows
+from turnlake.rows.plain import LogRows
+from turnlake.sources.discover import find_logs
+from turnlake.sources.logfile import LogFile
+from turnlake.sources.source import parse_source
 
 PART = "p.parquet"
 # What may stand where the harness writes a number, a string or a list.

@@ -14,12 +14,12 @@ import pytest
 import turnlake
 from logs import VERSIONS, Session, dumps, read, read_bytes, text
 from turnlake.errors import UsageError
-from turnlake.events.values import canonical
-from turnlake.events.vocabulary import SURFACE_TYPES
-from turnlake.projection.attempts import attempts
-from turnlake.projection.derive import Projection
-from turnlake.projection.frozen import Frozen, freeze
-from turnlake.projection.surface import node_types
+from turnlake.format.values import canonical
+from turnlake.format.vocabulary import SURFACE_TYPES
+from turnlake.messages.attempts import attempts
+from turnlake.messages.derive import Projection
+from turnlake.messages.frozen import Frozen, freeze
+from turnlake.messages.surface import node_types
 
 Object = dict[str, Any]
 IMAGE = {"type": "image", "attachment": {"attachmentId": "sha256:00"}}

@@ -14,11 +14,11 @@ import turnlake
 from counter import count
 from drawn_families import write_family
 from logs import VERSIONS, text
-from turnlake.events.reader import Log, read_log
-from turnlake.events.vocabulary import KNOWN_TYPES, SURFACE_TYPES
-from turnlake.projection.attempts import attempts
-from turnlake.projection.derive import Projection
-from turnlake.projection.surface import fold_surface
+from turnlake.format.reader import Log, read_log
+from turnlake.format.vocabulary import KNOWN_TYPES, SURFACE_TYPES
+from turnlake.messages.attempts import attempts
+from turnlake.messages.derive import Projection
+from turnlake.messages.surface import fold_surface
 
 Object = dict[str, Any]
 # An append, or a replacement of the range between two places of the surface.

@@ -20,11 +20,11 @@ from test_incremental import build, stored
 from turnlake.api import MARTS, connect
 from turnlake.cli import main
 from turnlake.errors import DeliveryError, LakeError, UsageError
-from turnlake.parquet.state import Lake
-from turnlake.parquet.tables import TABLES
+from turnlake.lake.state import Lake
 from turnlake.publish.manifest import MANIFEST, is_ours, keys_to_keep, paths_of, read_manifest
 from turnlake.publish.publish import publish
 from turnlake.publish.target import Target, open_target
+from turnlake.rows.tables import TABLES
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 import turnlake
 from logs import VERSIONS, Session, Stored, as_zstd, codes, event_texts, faults, file_name, write
 from turnlake.errors import SourceError
-from turnlake.events import reader
-from turnlake.events.reader import read_log
+from turnlake.format import reader
+from turnlake.format.reader import read_log
 
 FIXTURES = Path(__file__).parent / "fixtures"
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())

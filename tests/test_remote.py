@@ -18,12 +18,12 @@ from test_incremental import build, contents, current, differences, ingest, mart
 from turnlake.check import fresh
 from turnlake.cli import main
 from turnlake.errors import SourceError
-from turnlake.events.reader import read_log
-from turnlake.logs import buckets, container, remote, search
-from turnlake.logs.discover import find_logs
-from turnlake.logs.source import Source, merge_sources, parse_source
-from turnlake.parquet import engine
-from turnlake.parquet.checkpoints import PRINT_BYTES
+from turnlake.format.reader import read_log
+from turnlake.lake import workers as engine
+from turnlake.lake.checkpoints import PRINT_BYTES
+from turnlake.sources import buckets, container, remote, search
+from turnlake.sources.discover import find_logs
+from turnlake.sources.source import Source, merge_sources, parse_source
 
 
 @pytest.fixture

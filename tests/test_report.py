@@ -21,8 +21,8 @@ from turnlake.api import connect
 from turnlake.cli import main
 from turnlake.errors import UsageError
 from turnlake.models.build import build_database
-from turnlake.parquet.tables import LAKE_FORMAT
 from turnlake.reports.usage.period import Period
+from turnlake.rows.tables import LAKE_FORMAT
 
 Row = dict[str, Any]
 Ask = Callable[..., Row]

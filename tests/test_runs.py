@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logs import Session, Stored, codes, dumps, event_texts, file_name, header, read, read_bytes
-from turnlake.events.runs import packed_run, single_run, stream_runs
-from turnlake.events.values import MAX_SAFE, BadRecord
+from turnlake.format.runs import packed_run, single_run, stream_runs
+from turnlake.format.values import MAX_SAFE, BadRecord
 
 Object = dict[str, Any]
 

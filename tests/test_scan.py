@@ -27,7 +27,7 @@ from logs import (
     read,
     read_bytes,
 )
-from turnlake.events.reader import Log
+from turnlake.format.reader import Log
 
 Act = Callable[[Session], Any]
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnlake.findings import CODES
-from turnlake.logs.discover import find_logs
-from turnlake.logs.layout import generation_of
-from turnlake.logs.source import parse_source
-from turnlake.parquet.copies import records_of, starts_with
-from turnlake.parquet.sessions import LogFacts, Resolution, resolve
+from turnlake.lake.copies import records_of, starts_with
+from turnlake.lake.sessions import LogFacts, Resolution, resolve
+from turnlake.sources.discover import find_logs
+from turnlake.sources.layout import generation_of
+from turnlake.sources.source import parse_source
 
 Records = tuple[int, ...]
 

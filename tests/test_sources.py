@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlake.events.sources import decode_sources, expand, pairs, source_faults
-from turnlake.events.values import MAX_SAFE, BadRecord
+from turnlake.format.sources import decode_sources, expand, pairs, source_faults
+from turnlake.format.values import MAX_SAFE, BadRecord
 
 
 def decoded(written: Any, longest: int = 100) -> list[int]:

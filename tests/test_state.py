@@ -14,10 +14,10 @@ import duckdb
 import pytest
 
 from turnlake.errors import LakeError, TurnlakeError
-from turnlake.parquet.files import link_or_copy
-from turnlake.parquet.loads import Load, LogRead, append_load
-from turnlake.parquet.state import STEPS, Lake, State
-from turnlake.parquet.tables import LAKE_FORMAT, TABLES
+from turnlake.files import link_or_copy
+from turnlake.lake.loads import Load, LogRead, append_load
+from turnlake.lake.state import STEPS, Lake, State
+from turnlake.rows.tables import LAKE_FORMAT, TABLES
 
 Content = Mapping[str, bytes]
 
@@ -235,7 +235,7 @@ def test_a_newer_format_is_refused(lake: Lake) -> None:
 
 def test_an_older_format_is_rebuilt(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     build(lake, 1)
-    monkeypatch.setattr("turnlake.parquet.state.LAKE_FORMAT", LAKE_FORMAT + 1)
+    monkeypatch.setattr("turnlake.lake.state.LAKE_FORMAT", LAKE_FORMAT + 1)
     assert lake.check_format() == "rebuild"
     # Killed between raising the number and committing the state.
     with pytest.raises(Killed):

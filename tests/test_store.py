@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 from logs import TABLES, Session, file_name, part_rows, write
 from stores import COMPRESSED_FROM, SCHEMA, add_session, make_store, varint, varints
 from turnlake.errors import SourceError
-from turnlake.events.reader import Log, read_log
-from turnlake.logs import database
-from turnlake.logs.container import open_log
-from turnlake.logs.discover import Discovery, find_logs
-from turnlake.logs.logfile import LogFile
-from turnlake.logs.source import parse_source
-from turnlake.logs.store import decode_seqs
-from turnlake.parquet.convert import Batch, Converted, convert
-from turnlake.parquet.ingest import ingest, rows_of_logs
-from turnlake.parquet.plan import Options
-from turnlake.parquet.state import Lake
+from turnlake.format.reader import Log, read_log
+from turnlake.lake.convert import Batch, Converted, convert
+from turnlake.lake.ingest import ingest, rows_of_logs
+from turnlake.lake.plan import Options
+from turnlake.lake.state import Lake
 from turnlake.sample.write import write_sample
+from turnlake.sources import database
+from turnlake.sources.container import open_log
+from turnlake.sources.discover import Discovery, find_logs
+from turnlake.sources.logfile import LogFile
+from turnlake.sources.source import parse_source
+from turnlake.sources.store import decode_seqs
 
 # Where a log lies and how it is stored.
 PLACE = {"log_id", "path", "file_name", "generation", "bytes", "container", "decoded_bytes", "torn_bytes", "source"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from logs import START_MS, Session, Stored, as_raw, codes, dumps, event_texts, header, read_bytes, text
-from turnlake.events.tutorial import time_of
+from turnlake.format.tutorial import time_of
 
 Object = dict[str, Any]
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from turnlake.api import frame
     from turnlake.connection import connect
     from turnlake.errors import LakeError, ModelError, QueryError, SourceError, TurnlakeError, UsageError
-    from turnlake.events.reader import read_log
-    from turnlake.projection.attempts import project_attempt_request
-    from turnlake.projection.closers import closers
-    from turnlake.projection.derive import derive_messages
-    from turnlake.projection.messages import normalised_messages
-    from turnlake.projection.requests import fold_request_context, fold_request_header
-    from turnlake.projection.surface import fold_surface
+    from turnlake.format.reader import read_log
+    from turnlake.messages.attempts import project_attempt_request
+    from turnlake.messages.closers import closers
+    from turnlake.messages.derive import derive_messages
+    from turnlake.messages.messages import normalised_messages
+    from turnlake.messages.requests import fold_request_context, fold_request_header
+    from turnlake.messages.surface import fold_surface
 
 __version__ = "0.1.0"
 
@@ -55,16 +55,16 @@ _HOMES = {
     "SourceError": "turnlake.errors",
     "TurnlakeError": "turnlake.errors",
     "UsageError": "turnlake.errors",
-    "closers": "turnlake.projection.closers",
+    "closers": "turnlake.messages.closers",
     "connect": "turnlake.connection",
-    "derive_messages": "turnlake.projection.derive",
-    "fold_request_context": "turnlake.projection.requests",
-    "fold_request_header": "turnlake.projection.requests",
-    "fold_surface": "turnlake.projection.surface",
+    "derive_messages": "turnlake.messages.derive",
+    "fold_request_context": "turnlake.messages.requests",
+    "fold_request_header": "turnlake.messages.requests",
+    "fold_surface": "turnlake.messages.surface",
     "frame": "turnlake.api",
-    "normalised_messages": "turnlake.projection.messages",
-    "project_attempt_request": "turnlake.projection.attempts",
-    "read_log": "turnlake.events.reader",
+    "normalised_messages": "turnlake.messages.messages",
+    "project_attempt_request": "turnlake.messages.attempts",
+    "read_log": "turnlake.format.reader",
 }
 
 

@@ -116,6 +116,6 @@ def _nearest() -> Path:
 
 
 def _check_format(folder: Path) -> None:
-    from turnlake.parquet.state import Lake
+    from turnlake.lake.state import Lake
 
     Lake(folder).check_format()

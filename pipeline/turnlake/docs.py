@@ -30,8 +30,8 @@ from typing import NamedTuple
 
 from turnlake import cli, findings
 from turnlake.errors import TurnlakeError
-from turnlake.parquet import tables
 from turnlake.recipes import answered
+from turnlake.rows import tables
 
 ROOT = Path(__file__).resolve().parents[2]
 LAKE = Path("data", "demo")

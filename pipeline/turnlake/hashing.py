@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from turnlake.errors import UsageError
-from turnlake.parquet.files import make_folder, open_private
+from turnlake.files import make_folder, open_private
 
 KEY_BYTES = 32
 # 64 bits: a user has thousands of names, not billions.

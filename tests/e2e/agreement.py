@@ -12,7 +12,7 @@ from e2e.model import Model
 from e2e.script import Item
 from e2e.transcript import messages, said, sent
 from turnlake import project_attempt_request
-from turnlake.projection.attempts import attempts
+from turnlake.messages.attempts import attempts
 
 BILLS = "input_tokens, output_tokens, cache_read_tokens, cache_write_tokens"
 ATTEMPTS = f"select {BILLS} from marts.attempts order by turn, step, attempt"

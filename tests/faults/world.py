@@ -13,7 +13,7 @@ from typing import Any
 from logs import Session, as_zstd, file_name, write
 from test_incremental import assert_as_fresh
 from turnlake.api import connect
-from turnlake.parquet.state import Lake
+from turnlake.lake.state import Lake
 
 # Turns and events of a session as it is made here.
 TURN_EVENTS = 6

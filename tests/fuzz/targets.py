@@ -20,13 +20,13 @@ from turnlake.api import connect
 from turnlake.cli import main
 from turnlake.errors import UsageError
 from turnlake.findings import CODES
-from turnlake.logs.archive import list_entries, open_entry
-from turnlake.logs.frames import PIECE_BYTES, FrameError, read_pieces
-from turnlake.logs.lines import LineReader, Overlong, read_lines
+from turnlake.messages.attempts import attempts, counted_attempts, project_attempt_request
+from turnlake.messages.proof import load_proof, prove
 from turnlake.prices.files import read_cards, read_holidays
 from turnlake.prices.litellm import read_price_map
-from turnlake.projection.attempts import attempts, counted_attempts, project_attempt_request
-from turnlake.projection.proof import load_proof, prove
+from turnlake.sources.archive import list_entries, open_entry
+from turnlake.sources.frames import PIECE_BYTES, FrameError, read_pieces
+from turnlake.sources.lines import LineReader, Overlong, read_lines
 
 PRICES = Path(__file__).resolve().parents[2] / "data" / "prices"
 

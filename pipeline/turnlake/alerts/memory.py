@@ -15,8 +15,8 @@ from typing import Any
 
 from turnlake.alerts.run import Outcome
 from turnlake.errors import LakeError
-from turnlake.parquet.files import write_whole
-from turnlake.parquet.lock import hold_lock
+from turnlake.files import write_whole
+from turnlake.lake.lock import hold_lock
 
 FILE = "alerts.json"
 LOCK = ".alerts.lock"

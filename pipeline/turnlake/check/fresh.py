@@ -10,21 +10,21 @@ from dataclasses import dataclass, replace
 
 from turnlake.check.outcome import CHECK, Session
 from turnlake.errors import SourceError
-from turnlake.events.reader import LogPass
-from turnlake.logs.container import container_of, open_log
-from turnlake.logs.discover import find_logs
-from turnlake.logs.logfile import LogFile
-from turnlake.logs.remote import is_url
-from turnlake.logs.source import Source, parse_source
-from turnlake.parquet import engine
-from turnlake.parquet.batches import largest_first, make_batches
-from turnlake.parquet.convert import Batch, no_collector, proof_of
-from turnlake.parquet.ingest import rows_of_logs
-from turnlake.parquet.part import Row
-from turnlake.parquet.plain import LogRows
-from turnlake.parquet.plan import manifest_of
-from turnlake.parquet.state import State
-from turnlake.projection.sketch import Sketch
+from turnlake.format.reader import LogPass
+from turnlake.lake import workers as engine
+from turnlake.lake.batches import largest_first, make_batches
+from turnlake.lake.convert import Batch, no_collector, proof_of
+from turnlake.lake.ingest import rows_of_logs
+from turnlake.lake.plan import manifest_of
+from turnlake.lake.state import State
+from turnlake.messages.sketch import Sketch
+from turnlake.rows.part import Row
+from turnlake.rows.plain import LogRows
+from turnlake.sources.container import container_of, open_log
+from turnlake.sources.discover import find_logs
+from turnlake.sources.logfile import LogFile
+from turnlake.sources.remote import is_url
+from turnlake.sources.source import Source, parse_source
 
 GONE = "not there any more, or can't be read"
 CHANGED = "changed since they were read: `turnlake build` reads them"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal
 
-from turnlake.projection.proof import Checkpoint, Proof
+from turnlake.messages.proof import Checkpoint, Proof
 
 # What made the proof of a log.
 BUILD, CHECK = "build", "check"

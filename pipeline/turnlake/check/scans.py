@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from turnlake.check.outcome import Session
 from turnlake.check.weight import HEAVY, parsed_at_once
-from turnlake.events.values import MAX_SAFE
+from turnlake.format.values import MAX_SAFE
+from turnlake.messages.surface import NODE_SINCE
 from turnlake.models.changes import of_these
 from turnlake.models.model import LAYERS
 from turnlake.models.raw import stored_file
 from turnlake.models.text import path_list
-from turnlake.projection.surface import NODE_SINCE
 
 TRANSCRIPT = """
 select session_id, seq, order_key, shadowed_by_seq, type, message_id, role, source_kind, content

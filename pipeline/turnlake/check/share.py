@@ -13,9 +13,9 @@ from pathlib import Path
 from turnlake.check.database import MEMORY_MB, check_sessions, reading, sessions_of, store, written
 from turnlake.check.outcome import Check, Session
 from turnlake.check.weight import HEAVY, memory_for, parsed_at_once
+from turnlake.lake import workers as engine
+from turnlake.lake.state import State
 from turnlake.models.changes import files_of, parts_of
-from turnlake.parquet import engine
-from turnlake.parquet.state import State
 
 # Bytes of lines of the sessions that are compared at a time.
 MOST_BYTES = 64 << 20

@@ -16,9 +16,9 @@ import orjson
 
 from turnlake.check import scans
 from turnlake.check.scans import Scans
-from turnlake.projection.digest import Chain, digest_of, json_bytes, message_digest
-from turnlake.projection.proof import Checkpoint, Closer, Proof, closers_digest, used_by
-from turnlake.projection.usage import Tokens
+from turnlake.messages.digest import Chain, digest_of, json_bytes, message_digest
+from turnlake.messages.proof import Checkpoint, Closer, Proof, closers_digest, used_by
+from turnlake.messages.usage import Tokens
 
 # Types that give no message where their content is empty.
 _MAY_BE_SILENT = frozenset(("assistant/message", "system/message", "developer/message"))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from turnlake.check.fresh import Fresh
     from turnlake.check.outcome import Check
-    from turnlake.parquet.state import Lake, State
+    from turnlake.lake.state import Lake, State
 
 HELP = "derive messages, calls and closers again from the raw logs and compare them with the tables"
 EXAMPLE = "turnlake check --lake data/lake --workers 2"
@@ -73,8 +73,8 @@ def _checks(lake: Lake, state: State, work: Path, args: argparse.Namespace) -> t
     from turnlake.check.fresh import counting_logs, fresh_proofs, proved_by_fresh
     from turnlake.check.share import check_shared, shares_of
     from turnlake.console import progress
-    from turnlake.logs.source import parse_source
-    from turnlake.parquet.engine import default_workers
+    from turnlake.lake.workers import default_workers
+    from turnlake.sources.source import parse_source
 
     wanted, workers = _wanted(args), args.workers or default_workers()
     rows = [row for row in counting_logs(state) if wanted is None or row["session_id"] in wanted]

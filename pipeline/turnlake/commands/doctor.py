@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints the examination; 1 where something needs a hand (with --strict: also where a number is partial)."""
     from turnlake.console import print_json
-    from turnlake.logs.source import parse_source
     from turnlake.reports.doctor import as_json, examine, print_text
+    from turnlake.sources.source import parse_source
 
     examination = examine([parse_source(text) for text in args.sources], os.environ, args.lake)
     if args.json:

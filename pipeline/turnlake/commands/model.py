@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from turnlake.commands.steps import building, current_state, prices_of, publish_models
     from turnlake.console import note, print_json, print_table
     from turnlake.errors import LakeError
-    from turnlake.parquet.state import Lake
+    from turnlake.lake.state import Lake
 
     # Before the lock, which would make the folder.
     if Lake(args.lake).check_format() == "new":

@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     """Publishes. Raises LakeError without a lake, UsageError for a bad URL, DeliveryError where the store fails."""
     from turnlake.console import note, plain, print_json, progress
     from turnlake.errors import UsageError
-    from turnlake.logs.remote import is_url
+    from turnlake.sources.remote import is_url
 
     if not is_url(args.url):
         raise UsageError(f"{args.url!r} is no URL: write s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or file:///FOLDER")

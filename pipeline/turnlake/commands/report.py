@@ -151,7 +151,7 @@ def deliver(report: Report, text: str | None, out: Path | None) -> None:
 
 def replace_file(path: Path, text: str) -> None:
     """Writes the file whole or not at all, readable to whom the user's umask says. Raises OSError."""
-    from turnlake.parquet.files import write_whole
+    from turnlake.files import write_whole
 
     target = path.resolve()
     if target.exists() and not target.is_file():

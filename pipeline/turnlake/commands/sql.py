@@ -59,8 +59,8 @@ def run(args: argparse.Namespace) -> int:
 def print_script(lake_path: Path) -> None:
     """Prints the build of the current state as SQL, priced as the database is. Raises LakeError without a lake."""
     from turnlake.errors import LakeError
+    from turnlake.lake.state import Lake
     from turnlake.models.script import build_script
-    from turnlake.parquet.state import Lake
     from turnlake.prices.prices import CURRENCY, load_prices, override_file
 
     lake = Lake(lake_path)

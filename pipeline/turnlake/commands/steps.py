@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 from turnlake.console import note, plural, progress
 from turnlake.errors import LakeError, SourceError, TurnlakeError
-from turnlake.logs.discover import Discovery, find_logs
-from turnlake.logs.lines import MAX_LINE
-from turnlake.logs.source import Source, default_source, merge_sources, parse_source
+from turnlake.lake.damage import named, require_whole
+from turnlake.lake.loads import Load, LogRead, append_load
+from turnlake.lake.manifest import Manifest
+from turnlake.lake.plan import Options, manifest_of, plan_ingest
+from turnlake.lake.state import Lake, State
+from turnlake.lake.workers import default_workers
 from turnlake.models.folder import models_digest
-from turnlake.parquet.damage import named, require_whole
-from turnlake.parquet.engine import default_workers
-from turnlake.parquet.loads import Load, LogRead, append_load
-from turnlake.parquet.manifest import Manifest
-from turnlake.parquet.plan import Options, manifest_of, plan_ingest
-from turnlake.parquet.state import Lake, State
-from turnlake.parquet.tables import LAKE_FORMAT, PARSER_VERSION
 from turnlake.prices.prices import Prices, load_prices, override_file
+from turnlake.rows.tables import LAKE_FORMAT, PARSER_VERSION
+from turnlake.sources.discover import Discovery, find_logs
+from turnlake.sources.lines import MAX_LINE
+from turnlake.sources.source import Source, default_source, merge_sources, parse_source
 
 if TYPE_CHECKING:
     from turnlake.models.build import BuildResult
@@ -125,7 +125,7 @@ def ingest_logs(lake: Lake, work: Path, args: argparse.Namespace, sources: Seque
         is_partial = _note_empty(discovery, known, args) or known.is_partial
         return IngestRun(before, counts, is_partial, is_news=False, others=_others(discovery, known))
     # Arrow is loaded only now, and before worker processes are forked: each would load it again.
-    from turnlake.parquet.ingest import ingest
+    from turnlake.lake.ingest import ingest
 
     with progress("reading logs", len(plan.read) + len(plan.replayed), quiet=args.quiet) as advance:
         ingested = ingest(discovery, work, options, advance, before, plan)

@@ -22,10 +22,10 @@ from turnlake.export.redact import Redaction
 from turnlake.export.snapshot import Snapshot, snapshot
 from turnlake.export.streams import redacted_streams
 from turnlake.export.target import MADE_BY, MANIFEST, new_folder
+from turnlake.files import make_folder
 from turnlake.hashing import Hasher
-from turnlake.parquet.files import make_folder
-from turnlake.parquet.tables import LAKE_FORMAT, TABLES, Table
-from turnlake.parquet.write import COMPRESSION_LEVEL, parquet_writer
+from turnlake.rows.tables import LAKE_FORMAT, TABLES, Table
+from turnlake.rows.writer import COMPRESSION_LEVEL, parquet_writer
 
 Mode = Literal["plain", "metrics-only", "redacted"]
 # A row group of a mart is closed at either.

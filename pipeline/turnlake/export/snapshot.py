@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from turnlake.api import connect
 from turnlake.errors import LakeError
+from turnlake.lake.published import Published
+from turnlake.lake.state import Lake, State
 from turnlake.models.build import DEFAULT_MEMORY
 from turnlake.models.folder import sql_folder
 from turnlake.models.model import read_models
 from turnlake.models.text import identifier, quoted
-from turnlake.parquet.published import Published
-from turnlake.parquet.state import Lake, State
 
 # Rows that come from the database at once; a message may be long.
 _ROWS_AT_ONCE = 256

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from turnlake.errors import UsageError
-from turnlake.parquet.files import make_folder
+from turnlake.files import make_folder
 
 MANIFEST = "manifest.json"
 MADE_BY = "turnlake export"

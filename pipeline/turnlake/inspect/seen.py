@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from turnlake.errors import UsageError
-from turnlake.events.reader import read_log
-from turnlake.events.record import Record
-from turnlake.events.values import Object
-from turnlake.events.vocabulary import NEWEST_VERSION
+from turnlake.format.reader import read_log
+from turnlake.format.record import Record
+from turnlake.format.values import Object
+from turnlake.format.vocabulary import NEWEST_VERSION
 from turnlake.inspect.session import Session, rows
-from turnlake.projection.frozen import Message
-from turnlake.projection.log import LogProjection
-from turnlake.projection.messages import message_of
+from turnlake.messages.frozen import Message
+from turnlake.messages.log import LogProjection
+from turnlake.messages.messages import message_of
 
 # Lines whose events are in memory at once.
 LINES_AT_ONCE = 20_000
@@ -104,7 +104,7 @@ def raw_log(session: Session) -> Path | str:
 
 def stored_log(session: Session) -> Iterator[Object]:
     """All readable events of the session's log as the lake keeps them, in order of lines, chunks expanded."""
-    from turnlake.parquet.replay import stored_events
+    from turnlake.rows.replay import stored_events
 
     log_id, last = session.facts["log_id"], session.facts["line_count"] or 0
     for first in range(1, last + 1, LINES_AT_ONCE):
@@ -119,7 +119,7 @@ _LINES = [
 
 
 def _records(session: Session) -> Iterator[Record]:
-    from turnlake.parquet.replay import stored_events
+    from turnlake.rows.replay import stored_events
 
     for row in rows(session.db, _ACCEPTED, session.facts["log_id"], list(PROJECTED)):
         [event] = stored_events(session.facts, [row], [])

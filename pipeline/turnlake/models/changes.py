@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from turnlake.lake.ingest import TAIL_PART
+from turnlake.lake.rawfiles import RawFiles
 from turnlake.models.text import path_list, quoted
-from turnlake.parquet.ingest import TAIL_PART
-from turnlake.parquet.rawfiles import RawFiles
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from turnlake.parquet.state import State
+    from turnlake.lake.state import State
 
 # Of the sessions there are, so many may differ; where more do, everything is built anew.
 MOST_RENEWED = 0.25

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from turnlake.errors import ModelError
-from turnlake.parquet.tables import TABLES
+from turnlake.rows.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from turnlake.findings import INVARIANTS
 from turnlake.models.text import path_list, quoted
-from turnlake.parquet.tables import TABLES, Column, Table
+from turnlake.rows.tables import TABLES, Column, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from turnlake.parquet.rawfiles import RawFiles
+    from turnlake.lake.rawfiles import RawFiles
 
 SESSION_ID = Column("session_id", "text", "Session the log holds; NULL where no log could be made out.")
 OF_AN_EVENT = (

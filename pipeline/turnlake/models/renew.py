@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
+    from turnlake.lake.rawfiles import RawFiles
+    from turnlake.lake.state import State
     from turnlake.models.changes import Change
     from turnlake.models.model import Model
-    from turnlake.parquet.rawfiles import RawFiles
-    from turnlake.parquet.state import State
 
 # The database in memory that holds the sessions that differ, as if there were no others.
 RENEWED = "renewed"

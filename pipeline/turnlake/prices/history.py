@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from turnlake.errors import UsageError
-from turnlake.parquet.files import write_whole
+from turnlake.files import write_whole
 from turnlake.prices.card import COLUMNS, Card, read_card
 from turnlake.prices.files import read_cards
 

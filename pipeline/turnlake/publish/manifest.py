@@ -16,8 +16,8 @@ import orjson
 
 from turnlake import __version__
 from turnlake.errors import UsageError
-from turnlake.parquet.tables import LAKE_FORMAT, TABLES
 from turnlake.publish.target import UNFINISHED
+from turnlake.rows.tables import LAKE_FORMAT, TABLES
 
 MANIFEST = "manifest.json"
 MADE_BY = "turnlake publish"

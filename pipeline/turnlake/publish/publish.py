@@ -12,7 +12,7 @@ from turnlake.api import connect
 from turnlake.errors import UsageError
 from turnlake.export.copy import write_marts
 from turnlake.export.snapshot import Snapshot, snapshot
-from turnlake.parquet.lock import hold_lock
+from turnlake.lake.lock import hold_lock
 from turnlake.publish.manifest import (
     MANIFEST,
     Published,

@@ -12,7 +12,7 @@ from typing import Any
 from pyarrow import fs
 
 from turnlake.errors import DeliveryError, LakeError
-from turnlake.logs.remote import file_system, local_path, parse_url, reason_of
+from turnlake.sources.remote import file_system, local_path, parse_url, reason_of
 
 _PIECE_BYTES = 8 << 20
 # A file in a folder gets its name when it is whole; an object has none before.

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 from turnlake.console import plain, plural, print_table
 from turnlake.findings import CODES, Finding, Severity
-from turnlake.logs.container import container_of
-from turnlake.logs.discover import Discovery, find_logs
-from turnlake.logs.logfile import LogFile
-from turnlake.logs.source import Probe, Source, default_probes, default_source
-from turnlake.parquet.state import Lake
-from turnlake.parquet.tables import LAKE_FORMAT
+from turnlake.lake.state import Lake
 from turnlake.reports.judged import RefusedLog, is_log, refused
 from turnlake.reports.lacks import Reason, lacks_of, refused_in
 from turnlake.reports.lakehealth import LakeHealth, lake_health
+from turnlake.rows.tables import LAKE_FORMAT
+from turnlake.sources.container import container_of
+from turnlake.sources.discover import Discovery, find_logs
+from turnlake.sources.logfile import LogFile
+from turnlake.sources.source import Probe, Source, default_probes, default_source
 
 # How many places a person is shown for one kind of finding; --json gives all.
 SHOWN_PLACES = 5

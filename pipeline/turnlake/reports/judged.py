@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from turnlake.events.reader import LogPass
-from turnlake.logs.container import container_of, open_log
-from turnlake.logs.lines import MAX_LINE
-from turnlake.logs.logfile import LogFile
+from turnlake.format.reader import LogPass
+from turnlake.sources.container import container_of, open_log
+from turnlake.sources.lines import MAX_LINE
+from turnlake.sources.logfile import LogFile
 
 
 class RefusedLog(NamedTuple):

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from turnlake.api import unread
 from turnlake.console import plural
 from turnlake.findings import Severity
-from turnlake.logs.logfile import LogFile
+from turnlake.lake.state import Lake
 from turnlake.models.text import quoted
-from turnlake.parquet.state import Lake
 from turnlake.reports.judged import RefusedLog
+from turnlake.sources.logfile import LogFile
 
 
 class Reason(NamedTuple):

@@ -11,9 +11,9 @@ from typing import Literal
 
 from turnlake.api import MOVED
 from turnlake.errors import LakeError
-from turnlake.parquet.damage import damaged_parts
-from turnlake.parquet.loads import last_load_at
-from turnlake.parquet.state import Lake
+from turnlake.lake.damage import damaged_parts
+from turnlake.lake.loads import last_load_at
+from turnlake.lake.state import Lake
 
 # none: nothing there. unpublished: logs were read, but no database was made of them. outdated: an older format.
 # behind: the database is of a state before the current one. unusable: `problem` says why.

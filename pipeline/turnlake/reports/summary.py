@@ -11,8 +11,8 @@ import orjson
 
 from turnlake.api import connect
 from turnlake.console import plain, plural
-from turnlake.parquet.files import write_whole
-from turnlake.parquet.state import Lake
+from turnlake.files import write_whole
+from turnlake.lake.state import Lake
 
 # More refused logs than this are counted, not named.
 NAMED_LOGS = 10
