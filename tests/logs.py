@@ -16,7 +16,7 @@ from turnlake.findings import Finding
 from turnlake.format.reader import Log, LogPass, logical_events
 from turnlake.format.values import canonical
 from turnlake.lake.convert import Batch, convert
-from turnlake.rows.part import TAIL, Row
+from turnlake.rows.writer import TAIL, Row
 from turnlake.rows.replay import stored_events
 from turnlake.sources.discover import find_logs
 from turnlake.sources.lines import MAX_LINE

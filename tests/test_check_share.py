@@ -26,7 +26,7 @@ from turnlake.check.scans import MESSAGES, TRANSCRIPT, Scans, scanning
 from turnlake.check.weight import VECTOR, memory_for, parsed_at_once
 from turnlake.cli import main
 from turnlake.lake.state import Lake
-from turnlake.rows.part import GROUP_BYTES
+from turnlake.rows.writer import GROUP_BYTES
 
 # A session: the megabytes of its lines, and which part holds its rows.
 SIZES = st.lists(st.tuples(st.integers(0, 90), st.integers(0, 5)), max_size=60)

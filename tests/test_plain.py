@@ -22,7 +22,7 @@ from turnlake.format.record import Record
 from turnlake.format.scan import Scan
 from turnlake.lake import convert as convert_module
 from turnlake.lake.convert import Batch, convert
-from turnlake.rows.part import PartRows
+from turnlake.rows.writer import PartRows
 from turnlake.rows.plain import LogRows
 from turnlake.sources.discover import find_logs
 from turnlake.sources.logfile import LogFile

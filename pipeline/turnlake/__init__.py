@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from turnlake.api import frame
     from turnlake.connection import connect
     from turnlake.errors import LakeError, ModelError, QueryError, SourceError, TurnlakeError, UsageError
-    from turnlake.format.reader import read_log
     from turnlake.messages.attempts import project_attempt_request
     from turnlake.messages.closers import closers
     from turnlake.messages.derive import derive_messages
+    from turnlake.messages.log import read_log
     from turnlake.messages.messages import normalised_messages
     from turnlake.messages.requests import fold_request_context, fold_request_header
     from turnlake.messages.surface import fold_surface
@@ -64,7 +64,7 @@ _HOMES = {
     "frame": "turnlake.api",
     "normalised_messages": "turnlake.messages.messages",
     "project_attempt_request": "turnlake.messages.attempts",
-    "read_log": "turnlake.format.reader",
+    "read_log": "turnlake.messages.log",
 }
 
 

@@ -14,12 +14,12 @@ import pyarrow as pa
 from turnlake.check.outcome import Check, Session, compared, not_checked
 from turnlake.check.scans import scanning
 from turnlake.check.tables import read_tables
+from turnlake.messages.outline import MOST_STEPS
 from turnlake.messages.proof import Proof, load_proof
-from turnlake.messages.sketch import MOST_RECORDS
 from turnlake.models.text import quoted
 
 NO_PROOF = (
-    f"no proof was made: the log has more than {MOST_RECORDS:,} records, or was gone when its rows were made anew "
+    f"no proof was made: the log has more than {MOST_STEPS:,} records, or was gone when its rows were made anew "
     "for a newer parser"
 )
 # What comparing may use before it spills to disk.

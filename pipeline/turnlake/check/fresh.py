@@ -17,9 +17,8 @@ from turnlake.lake.convert import Batch, no_collector, proof_of
 from turnlake.lake.ingest import rows_of_logs
 from turnlake.lake.plan import manifest_of
 from turnlake.lake.state import State
-from turnlake.messages.sketch import Sketch
-from turnlake.rows.part import Row
-from turnlake.rows.plain import LogRows
+from turnlake.messages.outline import Outline
+from turnlake.rows.writer import Row
 from turnlake.sources.container import container_of, open_log
 from turnlake.sources.discover import find_logs
 from turnlake.sources.logfile import LogFile
@@ -108,11 +107,11 @@ def _proof(log: LogFile, max_line: int) -> str | None:
     try:
         with open_log(log, max_line) as file:
             reading = LogPass(log, file, container_of(log), max_line)
-            sketch = Sketch(lambda: reading.scan.seed_length)
-            lines = LogRows(reading.scan, log.log_id, sketch)
-            for block in reading.blocks():
-                lines.add(block, None)
+            outline = Outline(lambda: reading.scan.seed_length)
+            for records in reading.record_blocks():
+                for record in records:
+                    outline.see(record)
                 del reading.scan.findings[:-1]
     except OSError:
         return None
-    return proof_of(log, reading, sketch)
+    return proof_of(log, reading, outline)

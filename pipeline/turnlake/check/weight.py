@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from turnlake.rows.part import GROUP_BYTES
+from turnlake.rows.writer import GROUP_BYTES
 
 # Rows that DuckDB parses at a time.
 VECTOR = 2048

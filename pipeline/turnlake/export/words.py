@@ -5,7 +5,7 @@ A list, and no pattern of what a code looks like: a name, a key or a file may lo
 
 from __future__ import annotations
 
-from turnlake.format.vocabulary import KNOWN_TYPES
+from turnlake.format.types import KNOWN_TYPES
 from turnlake.prices.prices import load_prices
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from turnlake.format.runs import Run
+from collections.abc import Iterable
+
 from turnlake.format.values import MAX_SAFE
 
 _NOTHING_YET = MAX_SAFE + 1
@@ -45,12 +46,13 @@ class Clock:
         self.before = time
         return went_back
 
-    def see_run(self, run: Run) -> int:
-        """A run's times; how many of them are less than the one before."""
-        went_back = int(self.see(run.time_ms))
-        if run.is_rising:
-            self.before = run.last_time_ms
-            return went_back
-        for time, _ in list(run.chunks())[1:]:
-            went_back += self.see(time)
-        return went_back
+    def see_run(self, first: int, last: int, times: Iterable[int] | None) -> int:
+        """The times of a run of chunks; how many are less than the one before.
+
+        `times` are all of them, None where they rise from first to last.
+        """
+        if times is not None:
+            return sum(map(self.see, times))
+        went_back = self.see(first)
+        self.before = last
+        return int(went_back)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from turnlake.format.sources import Ranges, source_faults
+from turnlake.format.source_seqs import Ranges, source_faults
+from turnlake.format.types import MESSAGE_TYPES
 from turnlake.format.values import Object, is_count, is_int, is_text
-from turnlake.format.vocabulary import SURFACE_TYPES
 
 KEYS = frozenset(("type", "seq", "time", "data", "ignorable", "surfaceOp", "sourceEventSeqs"))
 REQUIRED = frozenset(("type", "seq", "time", "data"))
@@ -37,7 +37,7 @@ def envelope_faults(event: Object, version: int) -> Iterator[Fault]:
     if event.get("ignorable", True) is not True:
         yield Fault("INV-03", "with an ignorable that is not true", is_tail)
     data = event.get("data")
-    if not isinstance(data, dict) and not (data is None and version == 0 and event["type"] not in SURFACE_TYPES[0]):
+    if not isinstance(data, dict) and not (data is None and version == 0 and event["type"] not in MESSAGE_TYPES[0]):
         yield Fault("INV-03", "with data that is no object", is_tail)
 
 
@@ -45,7 +45,7 @@ def surface_faults(event: Object, sources: Ranges | None, version: int, is_known
     """Faults of surfaceOp and sourceEventSeqs (INV-05, INV-07); sources as decoded."""
     is_tail = version >= 3
     kind, op = event["type"], event.get("surfaceOp")
-    if kind not in SURFACE_TYPES[version]:
+    if kind not in MESSAGE_TYPES[version]:
         if ("surfaceOp" in event or "sourceEventSeqs" in event) and not (version >= 3 and not is_known):
             yield Fault("INV-05", "log-only event with surfaceOp or sourceEventSeqs", is_tail)
         return
@@ -96,7 +96,7 @@ def faults_anywhere(event: Object, version: int) -> Iterator[Fault]:
         return
     if kind == "request/header":
         yield from _header_faults(data, version)
-    if version >= 4 and kind in SURFACE_TYPES[4]:
+    if version >= 4 and kind in MESSAGE_TYPES[4]:
         message = data if kind == "user/message" else data.get("message")
         yield from _retired_in_message(message if isinstance(message, dict) else {})
 

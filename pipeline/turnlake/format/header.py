@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from turnlake.format.types import NEWEST_VERSION
 from turnlake.format.values import Object, is_count, is_int, is_text
-from turnlake.format.vocabulary import NEWEST_VERSION
 from turnlake.sources.layout import decode_session_id, is_project_folder
 
 KEYS = frozenset(

@@ -3,24 +3,36 @@
 Reading is generous and the verdict is strict: every line that can be understood becomes a record, whatever
 the harness would do with it. What the harness accepts are the first `accepted_event_count` events of branch
 0, or none in a refused log.
+
+All lines go one way. What is not written as the harness writes it is got ready first: parsed as JavaScript would, and
+brought from older (legacy) and foreign (tutorial) shapes to today's.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from turnlake.findings import Finding
 from turnlake.format import tutorial
+from turnlake.format.chunks import (
+    PACKED_TYPES,
+    ROW_TYPES,
+    StreamSummary,
+    chunk_type_of,
+    holds_anything,
+    packed_row,
+    summarize,
+)
 from turnlake.format.clock import Clock
 from turnlake.format.envelope import KEYS, is_replace
-from turnlake.format.header import Header
+from turnlake.format.header import Header, is_header, misplaced, read_header
+from turnlake.format.judge import BareLine, Judge, Place, Verdict
 from turnlake.format.legacy import MAY_BE_OLD, Legacy
-from turnlake.format.record import Record
-from turnlake.format.runs import PACKED_TYPES, Run, packed_run, single_run, stream_runs
-from turnlake.format.sources import Ranges, decode_sources
-from turnlake.format.start import LogName, Start
+from turnlake.format.records import ChunkLine, EventLine, Record
+from turnlake.format.source_seqs import Ranges, decode_sources
+from turnlake.format.types import NEWEST_VERSION
 from turnlake.format.values import (
     MAX_SAFE,
     BadRecord,
@@ -28,35 +40,56 @@ from turnlake.format.values import (
     check_depth,
     is_count,
     is_int,
+    is_text,
     parse_leniently,
+    scrubbed,
 )
-from turnlake.format.verdict import Judge, Verdict
 from turnlake.sources.lines import Overlong
 
 _WITH_STREAM = frozenset(("assistant/message", "assistant/attempt"))
-_CHUNK_KEYS = {"turn", "step", "chunk"}
 # The members of events in the order in which the harness writes them, and whether they are those of a surface event.
-_PLAIN_MEMBERS = {
+_ORDERS = {
     ("type", "seq", "time", "data"): False,
     ("type", "seq", "time", "data", "surfaceOp"): True,
     ("type", "seq", "time", "data", "sourceEventSeqs", "surfaceOp"): True,
 }
+_PACKED_ORDER = ("type", "seq0", "time0", "data")
+_CHUNK_ORDER = ("type", "seq", "time", "data")
 WENT_BACK = "the time is less than that of the event before"
 
 
+class LogName(NamedTuple):
+    """What a log's place says: its generation, None where the name is not canonical, and a stand-in id.
+
+    `session_folder` and `project_folder` are the folders it lies in, None where they say nothing about it.
+    """
+
+    generation: int | None
+    stem: str
+    session_folder: str | None = None
+    project_folder: str | None = None
+
+
 class Scan:
-    """The state of one log while its lines are read in order with `feed`; `finish` gives the verdict."""
+    """The state of one log while its lines are read in order with `feed`; `finish` gives the verdict.
+
+    `is_stopped` is True where no further line may be read: an unknown version, or a name that contradicts the header.
+    `is_no_log` is True for a file of another name whose first line is neither a header nor an event.
+    """
 
     def __init__(self, name: LogName) -> None:
+        self.name = name
         self.clock = Clock()
+        self.header: Header | None = None
+        self.header_line: bytes | None = None
+        self.is_stopped = False
+        self.is_no_log = False
         self._judge = Judge()
-        self._start = Start(name, self._judge)
-        self._version = 0
         self._has_trait = False
         self._has_marker = False
         self._cut = self._events = self._unread = 0
         self._next_seq = 0
-        self._is_provisional = self._is_odd = False
+        self._last: BareLine | None = None
         self._begin(0)
 
     @property
@@ -65,103 +98,50 @@ class Scan:
         return self._judge.findings
 
     @property
-    def header(self) -> Header | None:
-        """The header; None before it is read, and where there is none."""
-        return self._start.header
-
-    @property
-    def header_line(self) -> bytes | None:
-        """The header as written."""
-        return self._start.header_line
-
-    @property
-    def is_stopped(self) -> bool:
-        """No further line may be read."""
-        return self._start.is_stopped
-
-    @property
-    def is_no_log(self) -> bool:
-        """The file holds something else."""
-        return self._start.is_no_log
-
-    @property
     def seed_length(self) -> int | None:
         """The header's seedLength; None before the header, and where it states none."""
         return self.header.seed_length if self.header is not None else None
 
     def _begin(self, version: int) -> None:
-        session = (self.header and self.header.id) or self._start.name.stem
+        session = (self.header and self.header.id) or self.name.stem
         self._version = version
         self._legacy = Legacy(session)
         self._tutorial = tutorial.Tutorial(session)
 
-    def feed(
-        self, line: int, offset: int, raw: bytes | Overlong, is_provisional: bool, value: Any = None
-    ) -> Record | None:
-        """The record in the next line; None for the header and where a finding says what is wrong.
-
-        value is what orjson made of the line, where it was asked already.
-        """
+    def feed(self, line: int, offset: int, raw: bytes | Overlong, is_provisional: bool) -> Record | None:
+        """The record in the next line; None for the header and where a finding says what is wrong."""
         judge = self._judge
-        judge.line, judge.offset, judge.raw = line, offset, raw
         judge.records += 1
-        self._is_provisional, self._is_odd = is_provisional, False
+        at = self._last = BareLine(line, offset, raw)
+        value: Any = None
+        is_odd = False
         try:
-            if value is None:
-                value = self._parsed(raw)
-            if line == 1 and self._take_header(value):
+            try:
+                value = orjson.loads(raw)  # type: ignore[arg-type] # an overlong line is refused as well
+                # Nothing is hidden in a line that is written back as it is: no member twice, no other spelling.
+                is_plain = orjson.dumps(value) == raw
+            except orjson.JSONDecodeError:
+                value, is_plain, is_odd = self._parse_oddly(at), False, True
+            except TypeError:
+                raise BadRecord("nested too deeply") from None
+            if line == 1 and self._take_header(at, value, is_odd):
                 judge.records = 0
                 return None
-            return self._record(value)
+            kind = value.get("type") if type(value) is dict else None
+            if type(kind) is not str or not kind:
+                raise BadRecord("no object with a type")
+            if kind in PACKED_TYPES:
+                return self._packed(at, is_provisional, value, is_plain, is_odd)
+            if not is_plain:
+                check_depth(value)
+            if kind == "assistant/chunk" and self._version < 2:
+                chunk = self._chunk(at, is_provisional, value, is_plain, is_odd)
+                if chunk is not None:
+                    return chunk
+            return self._event(at, is_provisional, value, kind, is_plain, is_odd)
         except BadRecord as error:
-            self._bad(str(error), value)
+            self._bad(at, str(error), value)
             return None
-
-    def stand(self) -> tuple[int, int, int | None, int | None] | None:
-        """The next seq, the time of the event before, the open turn and step; None where no plain chunks may come.
-
-        They may in the session's own part of an accepted log of v0 or v1, behind an event.
-        """
-        judge, before = self._judge, self.clock.before
-        if judge.issue is not None or self.header is None or self._version >= 2 or self.is_stopped:
-            return None
-        if self._next_seq < self._cut or before > MAX_SAFE:
-            return None
-        return self._next_seq, before, *judge.invariants.open_step
-
-    def note_plain_chunks(
-        self, records: int, next_seq: int, time: int, run_type: str, chunk: Object | None, *place: Any
-    ) -> None:
-        """Go on behind some records that are chunks of the open step, as `stand` would have them.
-
-        `time` and `run_type` are those of the last one, `place` its line, offset and bytes, and `chunk` itself where it
-        stands alone and tells of usage or finish, as none before it does.
-        """
-        judge, first = self._judge, self._next_seq
-        judge.line, judge.offset, judge.raw = place
-        judge.records += records
-        run = Run(run_type, time, time, chunk=chunk)
-        run.turn, run.step = judge.invariants.open_step
-        self._events += next_seq - first
-        self._next_seq = judge.accepted = next_seq
-        if (breach := judge.invariants.note_chunks(first, run, next_seq - first)) is not None:
-            judge.note_breach(breach, next_seq - 1, "assistant/chunk")
-        self.clock.before = time
-
-    def _record(self, value: Any) -> Record:
-        kind = value.get("type") if type(value) is dict else None
-        if type(kind) is not str or not kind:
-            raise BadRecord("no object with a type")
-        if kind in PACKED_TYPES:
-            return self._packed(value)
-        check_depth(self._judge.raw, value)  # type: ignore[arg-type] # an overlong line did not come this far
-        if (record := self._plain_event(value, kind)) is not None:
-            return record
-        if kind == "assistant/chunk" and self._version < 2 and (record := self._chunk(value)) is not None:
-            return record
-        if kind == "turn/end" and self._judge.issue is not None:
-            self._judge.refuse("corrupt", "corrupt_middle", "a turn/end follows the first bad record")
-        return self._event(value, kind)
 
     def finish(self, corrupt: Finding | None) -> Verdict:
         """The verdict once all lines are read; corrupt is what is wrong with the container."""
@@ -169,11 +149,11 @@ class Scan:
         if corrupt is not None:
             judge.findings.append(corrupt)
             judge.refusal = judge.refusal or ("corrupt", None)
-        if not judge.line:
-            self._start.is_no_log = self._start.name.generation is None
-            self._start.lacks_header("no complete line")
+        if self._last is None:
+            self.is_no_log = self.name.generation is None
+            self._lacks_header(None, "no complete line")
         self._check_lineage()
-        judge.finish()
+        judge.finish(0 if self._last is None else self._last.line)
         verdict, (reason, line) = "clean", (None, None)
         if judge.issue is not None:
             verdict, (reason, line) = "removable_tail", judge.issue
@@ -197,227 +177,296 @@ class Scan:
             return None
         if self.header is not None:
             return "mixed" if self._has_trait else "real"
-        return "tutorial" if self._has_trait or self._start.name.generation is None else "headerless"
+        return "tutorial" if self._has_trait or self.name.generation is None else "headerless"
 
-    def _take_header(self, value: Any) -> bool:
-        """True where the first line is a header; all that follows is read by its version."""
-        start = self._start
-        is_taken = start.take(value, self._judge.raw, is_odd=self._is_odd)
-        if start.header is not None and not start.is_stopped:
-            self._begin(start.version)
-            self._cut = (start.header.seed_length or 0) if start.version < 2 else 0
-        return is_taken
+    # The first line
+
+    def _take_header(self, at: Place, value: Any, is_odd: bool) -> bool:
+        """True where the first line holds no event: it is a header, or ends the reading. All that follows is read by
+        the header's version."""
+        if not is_header(value):
+            self._lacks_header(at, "it is no session header")
+            if self.name.generation is None and not _could_be_event(value):
+                self.is_stopped = self.is_no_log = True
+            return self.is_stopped
+        header = self.header = read_header(scrubbed(value) if is_odd else value)
+        self.header_line = at.raw if isinstance(at.raw, bytes) else None
+        self._examine(at, header)
+        if not self.is_stopped:
+            version = header.version
+            version = version if version is not None else min(self.name.generation or 0, NEWEST_VERSION)
+            self._judge.begin(version, header)
+            self._begin(version)
+            self._cut = (header.seed_length or 0) if version < 2 else 0
+        return True
+
+    def _examine(self, at: Place, header: Header) -> None:
+        judge, generation = self._judge, self.name.generation
+        for note in header.notes:
+            judge.find(at, "unknown_header_key", note)
+        if header.refusal:
+            judge.refuse(at, header.refusal, "INV-01", "; ".join(header.faults))
+        if header.is_readable and generation is not None and header.version not in (generation, None):
+            detail = f"the header says version {header.version}, the file name {generation}"
+            judge.refuse(at, "version_mismatch", "version_mismatch", detail)
+            self.is_stopped = True
+        for detail in misplaced(header, self.name.session_folder, self.name.project_folder):
+            judge.find(at, "path_mismatch", detail)
+        self.is_stopped = self.is_stopped or not header.is_readable
+
+    def _lacks_header(self, at: Place | None, detail: str) -> None:
+        """A canonical log without header is refused; any other may be of the tutorial dialect."""
+        if self.name.generation is not None:
+            self._judge.refuse(at, "no_header", "no_header", detail)
 
     def _check_lineage(self) -> None:
         header, judge = self.header, self._judge
         if header is None or self.is_stopped:
             return
         if self._version < 2 and self._cut > judge.accepted and judge.refusal is None:
-            judge.refuse("invariant", "INV-43", f"seedLength {self._cut} of {judge.accepted} events")
+            detail = f"seedLength {self._cut} of {judge.accepted} events"
+            judge.refuse(self._last, "invariant", "INV-43", detail)
         if self._version >= 2 and header.is_seeded is not self._has_marker:
-            judge.refuse("invariant", "INV-43", "the header and the inherited end-seed contradict each other")
+            detail = "the header and the inherited end-seed contradict each other"
+            judge.refuse(self._last, "invariant", "INV-43", detail)
 
-    # Records
+    # Lines of chunks
 
-    def _packed(self, value: Object) -> Record:
-        raw = self._judge.raw
-        run = packed_run(value, raw if isinstance(raw, bytes) else b"")
+    def _packed(self, at: BareLine, is_provisional: bool, value: Object, is_plain: bool, is_odd: bool) -> ChunkLine:
+        """A packed row."""
+        data, deltas = packed_row(value)
         if self._version >= 2:
-            self._judge.open_issue("bad_record", "packed row in a format without them")
-        return self._run_record(value, int(value["seq0"]), run, keep_line=False)
-
-    def _chunk(self, value: Object) -> Record | None:
-        """An assistant/chunk event, the most frequent line of all; None where it is no proper one."""
-        data, seq = value.get("data"), value.get("seq")
-        if type(data) is not dict or type(seq) is not int or not 0 <= seq <= MAX_SAFE:
-            return None
-        run = single_run(data.get("chunk"), value.get("time"))
-        turn, step = data.get("turn"), data.get("step")
-        if run is None or not is_count(turn) or not is_count(step):
-            return None
-        run.turn, run.step = turn, step
-        is_odd = len(value) != 4 or data.keys() != _CHUNK_KEYS
-        record = self._run_record(value, seq, run, keep_line=is_odd)
-        if is_odd and self._judge.issue is None and self.header is not None:
-            self._judge.judge_alone(value, None)
+            self._judge.open_issue(at, "bad_record", "packed row in a format without them")
+        is_call = value["type"] == "tool-call-chunks"
+        call_id = data["id"] if is_call else None
+        seq, time = int(value["seq0"]), int(value["time0"])
+        count = len(data["args"] if is_call else data["texts"])
+        self._place(at, seq, count, "assistant/chunk")
+        record = ChunkLine(
+            at.line,
+            at.offset,
+            at.raw,
+            is_provisional,
+            self._judge.branch,
+            seq,
+            time,
+            value,
+            is_plain and tuple(value) == _PACKED_ORDER,
+            is_odd,
+            int(data["turn"]),
+            int(data["step"]),
+            PACKED_TYPES[value["type"]],
+            int(data["index"]),
+            count,
+            deltas.last_time_ms,
+            deltas.first_token_ms,
+            call_id,
+            data.get("name"),
+            None,
+            deltas.is_rising,
+        )
+        self._see_chunks(record)
         return record
 
-    def _run_record(self, value: Object, seq: int, run: Run, *, keep_line: bool) -> Record:
-        judge, clock = self._judge, self.clock
-        count = 1 if run.texts is None else len(run.texts)
-        self._place(seq, count, "assistant/chunk")
-        if judge.issue is None and (breach := judge.invariants.note_chunks(seq, run, count)) is not None:
-            judge.note_breach(breach, seq, "assistant/chunk")
-        if run.time_ms >= clock.before and run.is_rising and seq >= self._cut:
-            clock.before = run.last_time_ms
-        elif seq >= self._cut and (went_back := clock.see_run(run)):
-            judge.count("clock_went_back", WENT_BACK, None, seq, went_back)
-        return Record(
-            judge.line,
-            judge.offset,
-            judge.raw,  # type: ignore[arg-type] # an overlong line gives no record
-            self._is_provisional,
-            judge.branch,
+    def _chunk(
+        self, at: BareLine, is_provisional: bool, value: Object, is_plain: bool, is_odd: bool
+    ) -> ChunkLine | None:
+        """An assistant/chunk event; None where it is no proper one."""
+        data, seq, time = value.get("data"), value.get("seq"), value.get("time")
+        if type(data) is not dict or type(seq) is not int or not 0 <= seq <= MAX_SAFE or not is_int(time):
+            return None
+        chunk: Any = data.get("chunk")
+        turn, step = data.get("turn"), data.get("step")
+        chunk_type = chunk_type_of(chunk)
+        if chunk_type is None or not is_count(turn) or not is_count(step):
+            return None
+        time, index, first = int(time), chunk.get("index"), None
+        call_id = name = None
+        if chunk_type in ROW_TYPES:
+            if chunk_type == "tool-call-delta":
+                call_id, name = chunk.get("id"), chunk.get("name")
+                call_id = call_id if isinstance(call_id, str) else None
+                name = name if isinstance(name, str) and call_id is not None else None
+            first = time if holds_anything(chunk_type, chunk) else None
+        self._place(at, seq, 1, "assistant/chunk")
+        is_regular = tuple(value) == _CHUNK_ORDER
+        record = ChunkLine(
+            at.line,
+            at.offset,
+            at.raw,
+            is_provisional,
+            self._judge.branch,
             seq,
-            run.time_ms,
+            time,
             value,
-            run,
-            keep_line or self._is_odd,
-            self._is_odd,
+            is_plain and is_regular,
+            is_odd,
+            int(turn),
+            int(step),
+            chunk_type,
+            int(index) if is_count(index) else None,
+            1,
+            time,
+            first,
+            call_id,
+            name,
+            chunk,
         )
+        self._see_chunks(record)
+        if not is_regular and len(value) != 4 and self._judge.issue is None and self.header is not None:
+            self._judge.judge_alone(at, value, None)
+        return record
 
-    def _event(self, value: Object, kind: str) -> Record:
+    def _see_chunks(self, record: ChunkLine) -> None:
+        judge, clock = self._judge, self.clock
+        judge.judge_chunks(record)
+        if record.seq >= self._cut:
+            if record.is_rising and record.time_ms >= clock.before:
+                clock.before = record.last_time_ms
+                return
+            times = None if record.is_rising else record.times()
+            went_back = clock.see_run(record.time_ms, record.last_time_ms, times)
+            if went_back:
+                judge.count(record, "clock_went_back", WENT_BACK, None, record.seq, went_back)
+
+    # Lines of events
+
+    def _event(
+        self, at: BareLine, is_provisional: bool, value: Object, kind: str, is_plain: bool, is_odd: bool
+    ) -> EventLine:
         judge, written = self._judge, value
+        if kind == "turn/end" and judge.issue is not None:
+            judge.refuse(at, "corrupt", "corrupt_middle", "a turn/end follows the first bad record")
         if self.header is None:
             value = self._without_header(value)
         seq = value.get("seq")
         if not is_count(seq):
             raise BadRecord("without a sequence number")
         seq = int(seq)
-        self._place(seq, 1, kind)
-        sources = self._sources(value) if "sourceEventSeqs" in value else None
+        self._place(at, seq, 1, kind)
+        sources = self._sources(at, value) if "sourceEventSeqs" in value else None
         event, normalised_from = value, None if value is written else "tutorial"
         if self._version < 2 and kind in MAY_BE_OLD:
-            event = self._of_today(value, seq)
+            event = self._of_today(at, value, seq)
             normalised_from = normalised_from or ("legacy" if event is not value else None)
-        stream = self._stream(event, seq) if kind in _WITH_STREAM else None
-        judge.judge(event, sources)
-        if kind == "session/end-seed":
-            self._notice_cut(event, seq)
-        time = self._see_time(event, seq)
-        has_odd_members = not KEYS.issuperset(written) or time is None
-        if self.header is not None and tutorial.has_trait(event, has_odd_members):
-            self._has_trait = True
-            event, normalised_from = self._tutorial.normalise(event, seq, time), "tutorial"
-        return Record(
-            judge.line,
-            judge.offset,
-            judge.raw,  # type: ignore[arg-type] # an overlong line gives no record
-            self._is_provisional,
+        kind = event["type"]
+        time: Any = event.get("time")
+        owns_message = judge.known.get(kind)
+        # Whether the members stand as those of a surface event do; None where not even so as the harness writes them.
+        is_surface = _ORDERS.get(tuple(event)) if is_plain and event is written and type(time) is int else None
+        op = event["surfaceOp"] if is_surface else None
+        is_regular = (
+            is_surface is not None
+            and is_surface is owns_message
+            and type(event["data"]) is dict
+            and -MAX_SAFE <= time <= MAX_SAFE
+            and (op is None or op == "append")
+            and (sources is None or (len(sources) == 2 and sources[1] < seq))
+        )
+        # Columns give the line back: else it is kept whole.
+        is_told = is_regular or (
+            is_surface is not None
+            and (op is None or op == "append" or is_replace(op, self._version))
+            and (sources is not None or "sourceEventSeqs" not in event)
+        )
+        stream = self._stream(at, event, seq) if kind in _WITH_STREAM else None
+        record = EventLine(
+            at.line,
+            at.offset,
+            at.raw,
+            is_provisional,
             judge.branch,
             seq,
-            time,
-            event,
             None,
-            event is not written or has_odd_members or self._has_odd_replace(event),
-            self._is_odd,
+            event,
+            is_told,
+            is_odd,
             sources,
             stream,
-            judge.is_known(event["type"]),
+            owns_message is not None,
             normalised_from,
         )
+        judge.judge(record, is_regular)
+        if kind == "session/end-seed":
+            self._notice_cut(event, seq)
+        record.time_ms = self._see_time(record, time)
+        if not is_regular or kind in tutorial.MAY_HAVE_TRAIT:
+            self._notice_trait(record, written)
+        return record
 
-    def _plain_event(self, value: Object, kind: str) -> Record | None:
-        """An event that is just as the harness writes it and follows as it should; None for any other.
+    def _notice_trait(self, record: EventLine, written: Object) -> None:
+        """An event with a trait of the tutorials in a log with a header is normalised as they are."""
+        has_odd_members = not KEYS.issuperset(written) or record.time_ms is None
+        if self.header is not None and tutorial.has_trait(record.event, has_odd_members):
+            self._has_trait = True
+            record.event = self._tutorial.normalise(record.event, record.seq, record.time_ms)
+            record.normalised_from = "tutorial"
+            record.is_plain = False
 
-        Nearly all are. `_event` would come to the same, by more steps.
-        """
-        judge, members = self._judge, _PLAIN_MEMBERS.get(tuple(value))
-        if members is None or judge.plain_types.get(kind) is not members or judge.issue is not None or self._is_odd:
-            return None
-        seq, time, data = value["seq"], value["time"], value["data"]
-        if not type(seq) is type(time) is int or type(data) is not dict or not self._cut <= seq == self._next_seq:
-            return None
-        if not self.clock.before <= time <= MAX_SAFE or (members and value["surfaceOp"] != "append"):
-            return None
-        if self._version < 2 and kind in MAY_BE_OLD and self._legacy.normalise(value) is not None:
-            return None
-        sources = self._plain_sources(value, seq) if len(value) == 6 else None
-        if (sources is None and len(value) == 6) or tutorial.has_trait(value, False):
-            return None
-        self._next_seq = judge.accepted = seq + 1
-        self._events += 1
-        judge.judge_among_others(value, sources)
-        self.clock.before = time
-        return Record(
-            judge.line,
-            judge.offset,
-            judge.raw,  # type: ignore[arg-type] # an overlong line gives no record
-            self._is_provisional,
-            judge.branch,
-            seq,
-            time,
-            value,
-            None,
-            False,
-            False,
-            sources,
-        )
-
-    def _plain_sources(self, value: Object, seq: int) -> Ranges | None:
-        """sourceEventSeqs that are one run of earlier events; None where they are anything else."""
-        try:
-            sources = decode_sources(value["sourceEventSeqs"], self._events + 1)
-        except BadRecord:
-            return None
-        return sources if len(sources) == 2 and sources[1] < seq else None
-
-    def _see_time(self, event: Object, seq: int) -> int | None:
-        """The event's time, Unix ms; the clock sees it where the event is the session's own."""
-        time = event.get("time")
-        if not is_int(time):
-            return None
-        if seq >= self._cut and self.clock.see(int(time)):
-            self._judge.count("clock_went_back", WENT_BACK, None, seq)
-        return int(time)
-
-    def _has_odd_replace(self, event: Object) -> bool:
-        """True for a surfaceOp that the version does not write so."""
-        op = event.get("surfaceOp", "append")
-        return op != "append" and not is_replace(op, self._version)
-
-    def _place(self, seq: int, count: int, kind: str) -> None:
+    def _place(self, at: Place, seq: int, count: int, kind: str) -> None:
         """Put a record into its branch and, while all is well, into the accepted events."""
         judge = self._judge
         if seq < self._next_seq:
             judge.branch += 1
             self.clock.forget()
-            judge.find("branch", f"the sequence number goes back to {seq}", seq=seq)
+            judge.find(at, "branch", f"the sequence number goes back to {seq}", seq=seq)
         self._next_seq = seq + count
         self._events += count
         if judge.issue is None:
             if seq == judge.accepted or self.header is None:
                 judge.accepted = seq + count
             else:
-                judge.seq_gap(seq, kind)
+                judge.seq_gap(at, seq, kind)
 
-    def _sources(self, value: Object) -> Ranges | None:
+    def _see_time(self, record: EventLine, time: Any) -> int | None:
+        """The event's time, Unix ms; the clock sees it where the event is the session's own."""
+        if not is_int(time):
+            return None
+        time_ms = int(time)
+        if record.seq >= self._cut:
+            if time_ms >= self.clock.before:
+                self.clock.before = time_ms
+            elif self.clock.see(time_ms):
+                self._judge.count(record, "clock_went_back", WENT_BACK, None, record.seq)
+        return time_ms
+
+    def _sources(self, at: Place, value: Object) -> Ranges | None:
         try:
             return decode_sources(value["sourceEventSeqs"], self._events)
         except BadRecord as error:
             if self.header is not None:
-                self._judge.take_back("bad_record", str(error), value["type"])
+                self._judge.reject_last(at, "bad_record", str(error), value["type"])
             return None
 
     def _without_header(self, value: Object) -> Object:
         """An event of a log without header, its tutorial traits normalised."""
         has_trait = tutorial.has_trait(value, not KEYS.issuperset(value))
         self._has_trait = self._has_trait or has_trait
-        if self._start.name.generation is not None and not has_trait:
+        if self.name.generation is not None and not has_trait:
             return value
         seq = value.get("seq")
         due = int(seq) if is_count(seq) and seq >= self._next_seq else self._next_seq
         time = tutorial.time_of(value.get("time"), self.clock.latest or 0)
         return self._tutorial.normalise(value, due, time)
 
-    def _of_today(self, value: Object, seq: int) -> Object:
+    def _of_today(self, at: Place, value: Object, seq: int) -> Object:
         """The event in today's shape; the very same object where it has that already."""
         new = self._legacy.normalise(value)
         if new is None:
             return value
         if self._version == 1:
-            self._judge.find("legacy_shape_in_v1", value["type"], seq=seq)
+            self._judge.find(at, "legacy_shape_in_v1", value["type"], seq=seq)
         return new
 
-    def _stream(self, event: Object, seq: int) -> list[Run] | None:
-        data, raw = event.get("data"), self._judge.raw
+    def _stream(self, at: Place, event: Object, seq: int) -> StreamSummary | None:
+        data = event.get("data")
         if not isinstance(data, dict) or "stream" not in data:
             return None
         try:
-            return stream_runs(data["stream"], raw if isinstance(raw, bytes) else b"")
+            return summarize(data["stream"])
         except BadRecord as error:
             if self._judge.issue is None and self.header is not None:
-                self._judge.refuse("invariant", "INV-27", str(error), seq)
+                self._judge.refuse(at, "invariant", "INV-27", str(error), seq)
             return None
 
     def _notice_cut(self, event: Object, seq: int) -> None:
@@ -430,24 +479,22 @@ class Scan:
         self._judge.inherit_until(seq)
         self._has_marker = self._has_marker or self._judge.issue is None
 
-    def _bad(self, detail: str, value: Any) -> None:
+    # Lines that give no record
+
+    def _bad(self, at: Place, detail: str, value: Any) -> None:
         """A line that gives no row; value is what it holds, None where it is no JSON."""
         judge = self._judge
-        if judge.line == 1:
-            self._start.is_unread(detail)
+        if at.line == 1:
+            self._lacks_header(at, detail)
+            self.is_stopped = self.is_no_log = self.name.generation is None
         self._unread += 1
-        judge.find_unread(detail)
+        judge.find_unread(at, detail)
         if self.header is not None:
-            judge.bad_line(value.get("type") if isinstance(value, dict) else None)
+            judge.bad_line(at, value.get("type") if isinstance(value, dict) else None)
 
-    def _parsed(self, raw: bytes | Overlong) -> Any:
-        try:
-            return orjson.loads(raw)  # type: ignore[arg-type] # an overlong line is refused as well
-        except orjson.JSONDecodeError:
-            return self._parse_oddly(raw)
-
-    def _parse_oddly(self, raw: bytes | Overlong) -> Any:
+    def _parse_oddly(self, at: BareLine) -> Any:
         """A line that orjson refuses, as JavaScript would read it. Raises BadRecord."""
+        raw = at.raw
         if isinstance(raw, Overlong):
             raise BadRecord(f"{raw.length} bytes, {raw.why}")
         value = parse_leniently(raw)
@@ -456,6 +503,11 @@ class Scan:
             raw.decode()
         except UnicodeDecodeError:
             code = "invalid_utf8"
-        self._is_odd = True
-        self._judge.find(code, "read by the standard JSON parser")
+        self._judge.find(at, code, "read by the standard JSON parser")
         return value
+
+
+def _could_be_event(value: Any) -> bool:
+    """True for an object that could be an event or a packed row, of the tutorials too."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    return is_text(kind) and ("/" in kind or kind in PACKED_TYPES or "seq" in value)

@@ -10,6 +10,8 @@ from turnlake.format.values import Object, is_int
 
 _HOISTED = ("turn", "step", "callId", "name", "reason", "message", "error", "usage", "arguments", "chunk")
 _SURFACE = ("user/message", "assistant/message", "tool/result")
+# The types in which data alone, or nothing but other members of the event, can show a trait.
+MAY_HAVE_TRAIT = frozenset((*_SURFACE, "turn/end"))
 _FOREIGN = ("tool_use", "tool_result")
 _SOURCE_KINDS = {"user/message": "user", "assistant/message": "model", "tool/result": "tool"}
 

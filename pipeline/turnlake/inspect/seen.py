@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from turnlake.errors import UsageError
-from turnlake.format.reader import read_log
-from turnlake.format.record import Record
+from turnlake.format.records import EventLine
+from turnlake.format.types import NEWEST_VERSION
 from turnlake.format.values import Object
-from turnlake.format.vocabulary import NEWEST_VERSION
 from turnlake.inspect.session import Session, rows
 from turnlake.messages.frozen import Message
-from turnlake.messages.log import LogProjection
+from turnlake.messages.log import LogProjection, read_log
 from turnlake.messages.messages import message_of
 
 # Lines whose events are in memory at once.
@@ -118,12 +117,12 @@ _LINES = [
 ]
 
 
-def _records(session: Session) -> Iterator[Record]:
+def _records(session: Session) -> Iterator[EventLine]:
     from turnlake.rows.replay import stored_events
 
     for row in rows(session.db, _ACCEPTED, session.facts["log_id"], list(PROJECTED)):
         [event] = stored_events(session.facts, [row], [])
-        yield Record(row["line"], 0, b"", False, row["branch"], row["seq"], None, event, None, False, False)
+        yield EventLine(row["line"], 0, b"", False, row["branch"], row["seq"], None, event, False, False)
 
 
 def checked_seq(session: Session, seq: int) -> int:

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from turnlake.findings import Finding
-from turnlake.format.reader import Log, LogPass, new_scan
-from turnlake.format.verdict import Verdict
+from turnlake.format.judge import Verdict
+from turnlake.format.reader import LogPass, new_scan
 from turnlake.lake.checkpoints import fingerprint
+from turnlake.messages.log import read_version
+from turnlake.messages.outline import Outline
 from turnlake.messages.proof import prove
-from turnlake.messages.sketch import Sketch
 from turnlake.rows import tables
-from turnlake.rows.part import TAIL, PartRows, Row
-from turnlake.rows.plain import LogRows
 from turnlake.rows.replay import stored_lines
+from turnlake.rows.writer import TAIL, PartRows, Row
 from turnlake.sources.container import container_of, open_log
 from turnlake.sources.lines import MAX_LINE, Mark
 from turnlake.sources.logfile import LogFile
@@ -102,9 +102,9 @@ def _convert(log: LogFile, stored: Stored | None, rows: PartRows, tail: PartRows
         container = container_of(log)
         with open_log(log, max_line) as file:
             reading = LogPass(log, file, container, max_line, stored.mark if stored else None)
-            sketch = Sketch(lambda: reading.scan.seed_length)
-            reading.replay((line for line in before if not line.is_provisional), sketch.see)
-            _read(reading, log.log_id, rows, tail, sketch)
+            outline = Outline(lambda: reading.scan.seed_length)
+            reading.replay((line for line in before if not line.is_provisional), outline.see)
+            _read(reading, log.log_id, rows, tail, outline)
             mark = _mark_of(log, reading)
             head, end = fingerprint(file, mark) if mark else ("", "")
     except Unreached as error:
@@ -114,20 +114,21 @@ def _convert(log: LogFile, stored: Stored | None, rows: PartRows, tail: PartRows
         return Converted(log.log_id, unreadable_row(log), is_gone=isinstance(error, FileNotFoundError))
     if reading.scan.is_no_log:
         return Converted(log.log_id, None)
-    return Converted(log.log_id, log_row(log, reading) | {"proof": proof_of(log, reading, sketch)}, mark, head, end)
+    return Converted(log.log_id, log_row(log, reading) | {"proof": proof_of(log, reading, outline)}, mark, head, end)
 
 
-def _read(reading: LogPass, log_id: str, rows: PartRows, tail: PartRows, sketch: Sketch) -> None:
-    """All rows of a log, each to where it belongs; and its sketch."""
-    findings, log_rows = reading.scan.findings, LogRows(reading.scan, log_id, sketch)
-    for block in reading.blocks():
-        target = rows if reading.provisional_from is None else tail
-        log_rows.add(block, target)
-        if reading.provisional_from is None and not reading.scan.is_stopped:
+def _read(reading: LogPass, log_id: str, rows: PartRows, tail: PartRows, outline: Outline) -> None:
+    """All rows of a log, each to where it belongs; and its outline."""
+    findings, see = reading.scan.findings, outline.see
+    for records in reading.record_blocks():
+        is_lasting = reading.provisional_from is None
+        (rows if is_lasting else tail).add(records, log_id)
+        for record in records:
+            see(record)
+        if is_lasting and not reading.scan.is_stopped:
             # The last one stays: the next line may be of its kind.
             rows.add_findings(findings[:-1], log_id)
             del findings[:-1]
-        target.flush_if_full()
     if reading.scan.is_no_log:
         return
     in_lines = findings[: len(findings) - reading.end_findings]
@@ -155,7 +156,7 @@ def _convert_again(log: LogFile, stored: Stored, rows: PartRows, tail: PartRows)
     for line in stored_lines(stored.row, stored.events, stored.chunk_runs):
         record = scan.feed(*line)
         if record is not None:
-            (tail if record.is_provisional else rows).add(record, log.log_id)
+            (tail if record.is_provisional else rows).add((record,), log.log_id)
     verdict = scan.finish(None)
     # What is stored is no proof of itself.
     row = stored.row | {"parser_version": tables.PARSER_VERSION, "proof": None}
@@ -220,12 +221,13 @@ def log_row(log: LogFile, reading: LogPass) -> Row:
     }
 
 
-def proof_of(log: LogFile, reading: LogPass, sketch: Sketch) -> str | None:
+def proof_of(log: LogFile, reading: LogPass, outline: Outline) -> str | None:
     """The proof of a log that was read, as it is stored; None where nothing could be read of it, or too much."""
-    scan, verdict = reading.scan, reading.verdict
-    if verdict is None or verdict.dialect is None or sketch.is_given_up:
+    header, verdict = reading.scan.header, reading.verdict
+    if verdict is None or verdict.dialect is None or outline.is_given_up:
         return None
-    return prove(Log(scan.header, verdict, (), tuple(sketch.records), log.generation)).dump()
+    version = read_version(header, log.generation)
+    return prove(outline.steps, verdict, version, has_header=header is not None).dump()
 
 
 def _judged(verdict: Verdict) -> dict[str, Any]:

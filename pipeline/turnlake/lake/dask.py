@@ -24,8 +24,8 @@ from turnlake.files import make_folder
 from turnlake.lake.carry import LASTING
 from turnlake.lake.checkpoints import can_be_opened
 from turnlake.lake.convert import Batch, Converted, convert
-from turnlake.rows.part import TAIL
 from turnlake.rows.tables import LAKE_FORMAT, PARSER_VERSION
+from turnlake.rows.writer import TAIL
 from turnlake.sources.container import open_regular
 from turnlake.sources.database import changed_at
 from turnlake.sources.logfile import LogFile

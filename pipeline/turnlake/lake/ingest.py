@@ -22,10 +22,9 @@ from turnlake.lake.manifest import Manifest, dump_manifest
 from turnlake.lake.plan import Options, Plan, plan_ingest
 from turnlake.lake.sessions import LogFacts, resolve
 from turnlake.lake.state import State
-from turnlake.rows.part import Row, finding_row
 from turnlake.rows.replay import stored_lines
 from turnlake.rows.tables import FINDINGS, LOGS, TABLES
-from turnlake.rows.writer import write_rows, write_table
+from turnlake.rows.writer import Row, finding_row, write_rows, write_table
 from turnlake.sources.discover import Discovery
 from turnlake.sources.logfile import LogFile
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from turnlake.rows.part import Row
 from turnlake.rows.tables import LOGS
+from turnlake.rows.writer import Row
 
 # What is asked of every log: which of them count, and whether a build is partial.
 DECIDING = (

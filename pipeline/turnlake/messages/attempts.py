@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from turnlake.errors import UsageError
-from turnlake.format.reader import Log
-from turnlake.format.record import Record
-from turnlake.format.values import Object, is_int
+from turnlake.format.judge import Verdict
+from turnlake.format.values import Object, int_or_none
 from turnlake.messages.frozen import Frozen, Message
-from turnlake.messages.log import LogProjection, is_accepted, latest
+from turnlake.messages.log import Log, LogProjection, is_accepted, latest
+from turnlake.messages.outline import CHUNK, ProofStep, outline_of
 from turnlake.messages.usage import Tokens, stated, tokens_of
 
 AttemptKey = tuple[int, int, int]
@@ -115,55 +115,52 @@ class _Mark:
     """Something in a step that tells of a call, or may; `usage` is what counts of what it states."""
 
     kind: str
-    record: Record
+    origin: ProofStep
     before_seq: int | None
     is_late: bool = False
     usage: Object | None = None
 
 
 @dataclass
-class _Step:
+class _StepCalls:
     marks: list[_Mark] = field(default_factory=list)
     is_ended: bool = False
 
 
 def attempts(log: Log) -> tuple[Attempt, ...]:
     """The log's own attempts at calling a model, in the order of its lines; compactions are none of them."""
-    return tuple(attempt for attempt, _ in counted_attempts(log))
+    steps = outline_of(log.records, None if log.header is None else log.header.seed_length)
+    return tuple(attempt for attempt, _ in counted_attempts(steps, log.verdict))
 
 
-def counted_attempts(log: Log) -> list[tuple[Attempt, Tokens]]:
-    """The same with the tokens of each: those of its message or attempt event, else of its last usage chunk."""
+def counted_attempts(steps: Iterable[ProofStep], verdict: Verdict) -> list[tuple[Attempt, Tokens]]:
+    """The same of the outline of a log, with the tokens of each: those of its message or attempt event, else of its
+    last usage chunk."""
     walk = _Walk()
-    for record in _own(log):
-        walk.see(record)
+    for step in own_steps(steps, verdict):
+        walk.see(step)
     found = [
-        (mark.record.line, Attempt(turn, step, number, branch, mark.before_seq, is_accepted(log, mark.record)), mark)
-        for (branch, turn, step), place in walk.steps.items()
-        for number, mark in enumerate(_calls(place.marks), 1)
+        (
+            mark.origin.line,
+            Attempt(turn, step, number, branch, mark.before_seq, is_accepted(verdict, mark.origin)),
+            mark,
+        )
+        for (branch, turn, step), calls in walk.steps.items()
+        for number, mark in enumerate(_calls(calls.marks), 1)
     ]
     return [(attempt, tokens_of(mark.usage)) for _, attempt, mark in sorted(found, key=lambda one: one[0])]
 
 
-def counted_compactions(log: Log) -> list[tuple[int, Tokens]]:
-    """The log's own calls for the summary of a compaction, in the order of its lines: branch and tokens of each."""
-    summaries = (record for record in _own(log) if record.event["type"] == "compaction/summary")
-    return [(record.branch, tokens_of(_usage_of(record))) for record in summaries]
+def counted_compactions(steps: Iterable[ProofStep], verdict: Verdict) -> list[tuple[int, Tokens]]:
+    """A log's own calls for the summary of a compaction, in the order of its lines: branch and tokens of each."""
+    summaries = (step for step in own_steps(steps, verdict) if step.kind == "compaction/summary")
+    return [(step.branch, tokens_of(stated(step.usage))) for step in summaries]
 
 
-def _own(log: Log) -> list[Record]:
-    cut = log.verdict.inherited_event_count
-    return [record for record in log.records if record.seq >= cut]
-
-
-def _usage_of(record: Record) -> Object | None:
-    """The usage that counts of those an event states: its own, else the last of the stream in it."""
-    kind, data = record.event["type"], record.event.get("data")
-    own = data.get("usage") if isinstance(data, dict) and kind != "assistant/attempt" else None
-    if own is not None:
-        return stated(own)
-    streamed = [run.chunk for run in record.stream or () if run.chunk_type == "usage" and run.chunk is not None]
-    return stated(streamed[-1].get("usage")) if streamed else None
+def own_steps(steps: Iterable[ProofStep], verdict: Verdict) -> Iterator[ProofStep]:
+    """The steps that are not inherited."""
+    cut = verdict.inherited_event_count
+    return (step for step in steps if step.seq >= cut)
 
 
 def _calls(marks: list[_Mark]) -> Iterator[_Mark]:
@@ -177,10 +174,10 @@ def _calls(marks: list[_Mark]) -> Iterator[_Mark]:
 
 
 class _Walk:
-    """One pass over a log's records that finds what tells of calls in each step."""
+    """One pass over a log's outline that finds what tells of calls in each step."""
 
     def __init__(self) -> None:
-        self.steps: defaultdict[Place, _Step] = defaultdict(_Step)
+        self.steps: defaultdict[Place, _StepCalls] = defaultdict(_StepCalls)
         # The step whose stream the row before belongs to; where that stream has finished, only its message joins it.
         self._open: Place | None = None
         self._is_finished = False
@@ -189,54 +186,49 @@ class _Walk:
         self._waiting: _Mark | None = None
         self._branch = 0
 
-    def see(self, record: Record) -> None:
-        """Go on by one record."""
-        if record.branch != self._branch:
-            self._branch, self._open, self._waiting = record.branch, None, None
-        run, kind = record.run, record.event["type"]
-        if run is not None:
-            place = (record.branch, run.turn, run.step)
+    def see(self, one: ProofStep) -> None:
+        """Go on by one event, or by chunks in a row."""
+        if one.branch != self._branch:
+            self._branch, self._open, self._waiting = one.branch, None, None
+        if one.kind == CHUNK:
+            place = _place(one)
             if place != self._open or self._is_finished or self._call is None:
-                self._call = self._mark("slot", record, place)
-            if run.chunk_type == "usage" and run.chunk is not None:
-                self._call.usage = stated(run.chunk.get("usage")) or self._call.usage
-            self._open, self._is_finished = place, run.chunk_type == "finish"
-        elif kind in _SETTLING:
-            self._settle(kind, record)
-        elif kind in _BOUNDARIES:
-            self._boundary(kind, record)
+                self._call = self._mark("slot", one, place)
+            self._call.usage = stated(one.usage) or self._call.usage
+            self._open, self._is_finished = place, one.is_finish
+        elif one.kind in _SETTLING:
+            self._settle(one)
+        elif one.kind in _BOUNDARIES:
+            self._boundary(one)
 
-    def _settle(self, kind: str, record: Record) -> None:
-        place = _place(record)
-        joins = kind == "assistant/message" and place == self._open and record.sources != []
+    def _settle(self, one: ProofStep) -> None:
+        place = _place(one)
+        joins = one.kind == "assistant/message" and place == self._open and not one.has_no_sources
         if not joins or self._call is None:
-            self._call = self._mark("slot", record, place)
-        self._call.usage = _usage_of(record) or self._call.usage
+            self._call = self._mark("slot", one, place)
+        self._call.usage = stated(one.usage) or self._call.usage
         self._open = None
 
-    def _boundary(self, kind: str, record: Record) -> None:
+    def _boundary(self, one: ProofStep) -> None:
         if self._waiting is not None:
-            self._waiting.before_seq, self._waiting = record.seq, None
-        if kind in _ENDING:
+            self._waiting.before_seq, self._waiting = one.seq, None
+        if one.kind in _ENDING:
             self._open = None
-        place = _place(record)
-        if kind == "step/end":
+        place = _place(one)
+        if one.kind == "step/end":
             self.steps[place].is_ended = True
-        elif kind == "llm/retry":
-            self._mark(kind, record, place)
-        elif kind in _STARTS:
-            self._waiting = self._mark(kind, record, place)
+        elif one.kind == "llm/retry":
+            self._mark(one.kind, one, place)
+        elif one.kind in _STARTS:
+            self._waiting = self._mark(one.kind, one, place)
             self._waiting.before_seq = None
 
-    def _mark(self, kind: str, record: Record, place: Place) -> _Mark:
-        step = self.steps[place]
-        mark = _Mark(kind, record, record.seq, step.is_ended)
-        step.marks.append(mark)
+    def _mark(self, kind: str, one: ProofStep, place: Place) -> _Mark:
+        calls = self.steps[place]
+        mark = _Mark(kind, one, one.seq, calls.is_ended)
+        calls.marks.append(mark)
         return mark
 
 
-def _place(record: Record) -> Place:
-    data = record.event.get("data")
-    named = data if isinstance(data, dict) else {}
-    turn, step = named.get("turn"), named.get("step")
-    return record.branch, int(turn) if is_int(turn) else None, int(step) if is_int(step) else None
+def _place(one: ProofStep) -> Place:
+    return one.branch, int_or_none(one.turn), int_or_none(one.step)

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from turnlake.format.values import Object
 from turnlake.messages.frozen import Frozen, freeze
+from turnlake.messages.outline import ProofStep, bare_step
 
 Cause = Literal["interrupted", "forked"]
 
@@ -53,9 +54,16 @@ def closers(events: Iterable[Object], version: int | None, *, cause: Cause = "in
     last event's, their time is the last one stated. `forked` is the cause where a fork of format 4 cuts an open
     turn; the texts of its results are not known to us, so their `text` is None.
     """
+    return closing_events((bare_step(event, 0, 0, int(event["seq"])) for event in events), version, cause=cause)
+
+
+def closing_events(
+    steps: Iterable[ProofStep], version: int | None, *, cause: Cause = "interrupted"
+) -> tuple[Frozen, ...]:
+    """The same for the outline of a log."""
     state = _Open(version or 0)
-    for event in events:
-        state.see(event)
+    for step in steps:
+        state.see(step)
     return tuple(freeze(event) for event in state.close(cause))
 
 
@@ -76,48 +84,43 @@ class _Open:
         self.next_seq = 0
         self.time: int | None = None
 
-    def see(self, event: Object) -> None:
-        self.next_seq = int(event["seq"]) + 1
-        self.time = self.time if event.get("time") is None else event["time"]
-        act, data = _ACTS.get(event["type"]), event.get("data")
-        if act is not None and isinstance(data, dict):
-            act(self, event, data)
+    def see(self, one: ProofStep) -> None:
+        self.next_seq = one.seq + one.count
+        self.time = self.time if one.time is None else one.time
+        act = _ACTS.get(one.kind)
+        if act is not None and one.has_data:
+            act(self, one)
 
-    def _turn_start(self, event: Object, data: Object) -> None:
-        self.turn, self.step = data.get("turn"), None
+    def _turn_start(self, one: ProofStep) -> None:
+        self.turn, self.step = one.turn, None
         self.calls.clear()
 
-    def _turn_end(self, event: Object, data: Object) -> None:
+    def _turn_end(self, one: ProofStep) -> None:
         self.turn = self.step = None
         self.calls.clear()
 
-    def _step_start(self, event: Object, data: Object) -> None:
-        self.step = data.get("step")
+    def _step_start(self, one: ProofStep) -> None:
+        self.step = one.step
 
-    def _step_end(self, event: Object, data: Object) -> None:
+    def _step_end(self, one: ProofStep) -> None:
         self.step = None
         self.calls.clear()
 
-    def _advertise(self, event: Object, data: Object) -> None:
-        message = data.get("message")
-        content = message.get("content") if isinstance(message, dict) else None
-        for block in content if isinstance(content, (list, tuple)) else ():
-            if isinstance(block, dict) and block.get("type") == "tool-call" and isinstance(block.get("id"), str):
-                self.calls[block["id"]] = _Call(data.get("step"))
+    def _advertise(self, one: ProofStep) -> None:
+        for call_id in one.call_ids:
+            if isinstance(call_id, str):
+                self.calls[call_id] = _Call(one.step)
 
-    def _start(self, event: Object, data: Object) -> None:
-        call_id = data.get("callId")
+    def _start(self, one: ProofStep) -> None:
+        [call_id] = one.call_ids
         if isinstance(call_id, str) and call_id in self.calls:
-            self.calls[call_id].seq = event["seq"]
+            self.calls[call_id].seq = one.seq
 
-    def _settle(self, event: Object, data: Object) -> None:
-        message = data.get("message")
-        source = message.get("source") if isinstance(message, dict) else None
-        call_id = source.get("callId") if isinstance(source, dict) else None
+    def _settle(self, one: ProofStep) -> None:
+        [call_id] = one.call_ids
         if not isinstance(call_id, str) or call_id not in self.calls:
             return
-        place = (data.get("turn"), data.get("step"))
-        is_own = event.get("surfaceOp") == "append" and place == (self.turn, self.calls[call_id].step)
+        is_own = one.op == "append" and (one.turn, one.step) == (self.turn, self.calls[call_id].step)
         if self.version < 4 or is_own:
             del self.calls[call_id]
 

@@ -53,7 +53,7 @@ class Projection:
         return self._fold.surface()
 
     def _node(self, event: Object) -> None:
-        place = self._fold.see(event)
+        place = self._fold.see(int(event["seq"]), event.get("surfaceOp"))
         if place is None:
             return
         seq = int(event["seq"])

@@ -6,22 +6,21 @@ close its open turn, and what its calls used. Whoever derives the same from tabl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import NamedTuple
 
 import orjson
 
-from turnlake.format.reader import Log
-from turnlake.format.record import Record
+from turnlake.format.judge import Verdict
 from turnlake.format.values import is_int
 from turnlake.messages.attempts import Attempt, counted_attempts, counted_compactions
-from turnlake.messages.closers import closers
+from turnlake.messages.closers import closing_events
 from turnlake.messages.digest import Chain, digest_of
 from turnlake.messages.frozen import Frozen
-from turnlake.messages.log import LogProjection, latest
-from turnlake.messages.sketch import DIGEST
+from turnlake.messages.log import latest, projected
+from turnlake.messages.outline import CHUNK, ProofStep
 from turnlake.messages.surface import SurfaceFold, node_types
 from turnlake.messages.usage import Tokens
 
@@ -82,33 +81,36 @@ def load_proof(text: str) -> Proof:
     return Proof(checkpoints, stored["trail"], stored["closers"], Used(**stored["used"]))
 
 
-def prove(log: Log) -> Proof:
-    """The proof of a log whose records were cut down by a sketch."""
-    calls = counted_attempts(log)
-    prefixes = sorted({one.before_seq for one, _ in calls if one.before_seq is not None and _is_shown(log, one)})
-    walk = _Walk(log.version)
-    checkpoints = tuple(walk.before(prefixes, log.projection.records))
+def prove(steps: Sequence[ProofStep], verdict: Verdict, version: int, *, has_header: bool) -> Proof:
+    """The proof of a log by its outline."""
+    calls = counted_attempts(steps, verdict)
+    last_branch = steps[-1].branch if steps else 0
+    prefixes = sorted(
+        {one.before_seq for one, _ in calls if one.before_seq is not None and _is_shown(verdict, last_branch, one)}
+    )
+    walk = _Walk(version)
+    checkpoints = tuple(walk.before(prefixes, projected(steps, verdict, has_header=has_header)))
     used = used_by(
         [(one.place, tokens) for one, tokens in calls],
-        [(_ordinal(n, branch), tokens) for n, branch, tokens in _numbered(counted_compactions(log))],
+        [(_ordinal(n, branch), tokens) for n, branch, tokens in _numbered(counted_compactions(steps, verdict))],
     )
-    return Proof(checkpoints, walk.chain.trail, closers_digest(map(_closer, _closers(log))), used)
+    return Proof(checkpoints, walk.chain.trail, closers_digest(map(_closer, _closers(steps, verdict, version))), used)
 
 
-def _closers(log: Log) -> tuple[Frozen, ...]:
+def _closers(steps: Sequence[ProofStep], verdict: Verdict, version: int) -> tuple[Frozen, ...]:
     """What closes the turn that is open after all that can be read, as the tables tell the state of turns.
 
     What stands before the last end of a turn has no part in that.
     """
-    is_clean = log.verdict.verdict == "clean"
-    events = (log.projection if is_clean else LogProjection(latest(log.records), log.version)).events
-    ends = (place for place in range(len(events) - 1, -1, -1) if events[place]["type"] == "turn/end")
-    return closers(events[next(ends, 0) :], log.version)
+    readable = steps if verdict.verdict == "clean" else latest(steps)
+    ends = (place for place in range(len(readable) - 1, -1, -1) if readable[place].kind == "turn/end")
+    events = [one for one in readable[next(ends, 0) :] if one.kind != CHUNK or one is readable[-1]]
+    return closing_events(events, version)
 
 
-def _is_shown(log: Log, attempt: Attempt) -> bool:
+def _is_shown(verdict: Verdict, last_branch: int, attempt: Attempt) -> bool:
     """Whether the log's projection holds the attempt: not one behind a bad record, or of a branch written over."""
-    return attempt.is_accepted or (log.verdict.verdict == "refused" and log.records[-1].branch == attempt.branch)
+    return attempt.is_accepted or (verdict.verdict == "refused" and last_branch == attempt.branch)
 
 
 def _numbered(compactions: Iterable[tuple[int, Tokens]]) -> Iterator[tuple[int, int, Tokens]]:
@@ -174,28 +176,27 @@ class _Walk:
         self._nodes = node_types(version)
         self._header: str | None = None
 
-    def before(self, prefixes: Iterable[int], records: Iterable[Record]) -> Iterator[Checkpoint]:
+    def before(self, prefixes: Iterable[int], steps: Iterable[ProofStep]) -> Iterator[Checkpoint]:
         """A checkpoint before each of the rising seqs, and one at the end."""
-        steps = [one for one in records if one.event["type"] in self._nodes or one.event["type"] == "request/header"]
+        telling = [one for one in steps if one.kind in self._nodes or one.kind == "request/header"]
         seen = 0
         for prefix in prefixes:
-            while seen < len(steps) and steps[seen].seq < prefix:
-                self._see(steps[seen])
+            while seen < len(telling) and telling[seen].seq < prefix:
+                self._see(telling[seen])
                 seen += 1
             yield self._checkpoint(prefix)
-        for record in steps[seen:]:
-            self._see(record)
+        for step in telling[seen:]:
+            self._see(step)
         yield self._checkpoint(None)
 
-    def _see(self, record: Record) -> None:
-        event = record.event
-        if event["type"] == "request/header":
-            if "data" in event:
-                self._header = event["data"][DIGEST]
+    def _see(self, step: ProofStep) -> None:
+        if step.kind == "request/header":
+            if step.has_data:
+                self._header = step.header
             return
-        place = self._fold.see(event)
+        place = self._fold.see(step.seq, step.op)
         if place is not None:
-            self.chain.put(place, [event[DIGEST]])
+            self.chain.put(place, [step.digest])
 
     def _checkpoint(self, before_seq: int | None) -> Checkpoint:
         chain, count = self.chain.head

@@ -58,16 +58,15 @@ class SurfaceFold:
     faults: list[Fault] = field(default_factory=list)
     _last: int = -1
 
-    def see(self, event: Object) -> slice | None:
-        """Place the event: the nodes that gave way to it, none of them where it was appended; None if it is no node.
+    def see(self, seq: int, op: Any) -> slice | None:
+        """Place an event with that surfaceOp: the nodes that gave way to it, none of them where it was appended; None if
+        it is no node.
 
         Raises ValueError where its seq is not above the one before.
         """
-        seq = int(event["seq"])
         if seq <= self._last:
             raise ValueError(f"event {seq} comes after event {self._last}; give each once, in order of seq")
         self._last = seq
-        op = event.get("surfaceOp")
         end = len(self.nodes)
         place = slice(end, end)
         if isinstance(op, dict) and op.get("op") == "replace":
@@ -112,5 +111,5 @@ def fold_surface(events: Iterable[Object], version: int | None) -> Surface:
     nodes = node_types(fold.version)
     for event in events:
         if event["type"] in nodes:
-            fold.see(event)
+            fold.see(int(event["seq"]), event.get("surfaceOp"))
     return fold.surface()

@@ -1,116 +1,129 @@
-"""The payload text of an event: its `data` as written, cut out of the line (never written anew if avoidable)."""
+"""The payload text of an event: its `data` as written, and beside it the text of a stream embedded in it."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NamedTuple
 
 import orjson
 
-from turnlake.format.record import Record
-from turnlake.format.values import BadRecord, Object, parse_leniently
-from turnlake.messages.surface import NODE_SINCE
+from turnlake.format.records import ChunkLine, EventLine
+from turnlake.format.values import Object, scrubbed
 
-_KEY = b'"data":'
-_STREAM = b'"stream":'
-_ESCAPED_ASCII = b"\\u00"
-_ESCAPED_QUOTE = b"\\u0022"
+_DATA = b'"data":'
+_STREAM = b',"stream":['
+_BLANKS = re.compile(r"[ \t\n\r]*")
 
 
 class Payload(NamedTuple):
-    """The text to store; `sql_text` where SQL would not read that alike; `is_exact` False where it was written anew."""
+    """The text to store; `stream` that of the stream it was cut out of; `sql_text` where SQL would not read the payload
+    as Python did."""
 
     text: bytes
-    sql_text: bytes | None
-    is_exact: bool
+    stream: bytes | None = None
+    sql_text: bytes | None = None
 
 
-def payload_of(record: Record, value: Object) -> Payload:
-    """The payload of a record that is no run; value is its event without lone surrogates."""
-    cut, is_as_printed = (None, True) if record.keep_line else _cut_out(record.raw, record.event)
-    is_exact = cut is not None
-    text = _dump(record.event.get("data")) if cut is None else cut
-    if record.is_odd:
-        # The columns of chunk_runs can't hold half a surrogate pair, so the stream stays where it is.
-        return Payload(valid(text), _dump(value.get("data")), is_exact)
-    if record.stream:
-        text = _without_stream(text, record.event["data"])
-    return Payload(text, None if is_as_printed else _for_sql(text, record), is_exact)
+def payload_of(record: EventLine) -> Payload:
+    """The payload of an event.
 
-
-def _for_sql(text: bytes, record: Record) -> bytes | None:
-    """The payload of a message anew where an object in it may name a member twice: SQL would take the first of them.
-
-    Each member that parsing drops takes its quotes along; only an escaped one could hide that.
+    Of a line that is written as the harness writes it a slice; of any other its data as written, where that says the same.
     """
-    if record.event["type"] not in NODE_SINCE:
-        return None
+    data: Any = record.event.get("data")
+    if record.is_plain:
+        raw = record.raw
+        start, end = raw.index(_DATA) + len(_DATA), -1
+        # Nothing that follows data can hold the name of the next member.
+        if "sourceEventSeqs" in record.event:
+            end = raw.rindex(b',"sourceEventSeqs":')
+        elif "surfaceOp" in record.event:
+            end = raw.rindex(b',"surfaceOp":')
+        text = raw[start:end]
+        return Payload(text) if record.stream is None else Payload(*_without_stream(text, data))
+    if record.is_odd:
+        # Half a surrogate pair stands in the payload as an escape; the stream stays where it is.
+        whole = scrubbed(data)
+        stream = None if record.stream is None else json_text(whole["stream"])
+        return Payload(_as_written(record, data) or json_text(data), stream, json_text(whole))
+    printed = json_text(data)
+    text = _as_written(record, data) or printed
+    if record.stream is None:
+        return Payload(text, None, printed if _names_twice(text) else None)
+    if text == printed:
+        return Payload(json_text(data | {"stream": []}), json_text(data["stream"]))
+    return Payload(text, json_text(data["stream"]), printed if _names_twice(text) else None)
+
+
+def chunk_payload(record: ChunkLine) -> bytes:
+    """The data of a line of chunks as JSON text that SQL can read."""
+    if record.is_plain:
+        return record.raw[record.raw.index(_DATA) + len(_DATA) : -1]
     data = record.event["data"]
-    printed = _dump(data | {"stream": []} if record.stream else data)
-    has_all = printed.count(b'"') == text.count(b'"') and _ESCAPED_QUOTE not in text
-    return None if has_all else printed
+    return json_text(scrubbed(data) if record.is_odd else data)
 
 
-def _cut_out(raw: bytes, event: Object) -> tuple[bytes | None, bool]:
-    """The bytes of the member `data`, None where they can't be told; and whether they are those of its parsed value."""
-    if "data" not in event:
-        return None, True
-    text = _as_the_harness_writes(raw, event)
-    if text is not None:
-        return text, True
-    text = _behind_its_name(raw, event)
-    return (text, False) if text is not None and _parsed(text) == event["data"] else (None, True)
+def line_text(record: EventLine | ChunkLine) -> bytes:
+    """The line as written; bytes that are no UTF-8 as U+FFFD."""
+    return record.raw.decode("utf-8", "replace").encode() if record.is_odd else record.raw
 
 
-def _as_the_harness_writes(raw: bytes, event: Object) -> bytes | None:
-    """The data as JSON text where just that stands in the usual place of the line; None where it does not."""
-    start = f'{{"type":"{event["type"]}","seq":{event["seq"]},"time":{event["time"]},"data":'.encode("utf-8", "replace")
-    text = _dump(event["data"])
-    return text if raw.startswith(start) and raw.startswith(text, len(start)) else None
-
-
-def _behind_its_name(raw: bytes, event: Object) -> bytes | None:
-    """What stands behind the first `"data":` up to the next member; a guess, for lines written in another order."""
-    start = raw.find(_KEY)
-    names = list(event)
-    after = names[names.index("data") + 1 :]
-    end = raw.rfind(b',"%s":' % after[0].encode()) if after else len(raw.rstrip()) - 1
-    return raw[start + len(_KEY) : end] if 0 <= start < end else None
-
-
-def _parsed(text: bytes) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        try:
-            return parse_leniently(text)
-        except BadRecord:
-            return text
-
-
-def _without_stream(text: bytes, data: Object) -> bytes:
-    """The payload with `[]` for its stream, where the stream's bytes are found once and surely."""
-    needle = _STREAM + _dump(data["stream"])
-    at = text.find(needle)
-    if at < 0:
-        return text
-    shorter = text[:at] + _STREAM + b"[]" + text[at + len(needle) :]
-    is_sure = text.count(_STREAM[:-1]) == 1 and _ESCAPED_ASCII not in text
-    return shorter if is_sure or _parsed(shorter) == data | {"stream": []} else text
-
-
-def _dump(value: Any) -> bytes:
+def json_text(value: Any) -> bytes:
+    """JSON text of a value, as the harness would write it; lone surrogates as escapes."""
     try:
         return orjson.dumps(value)
     except (TypeError, orjson.JSONEncodeError):
         return json.dumps(value, separators=(",", ":")).encode()
 
 
-def json_text(value: Any) -> bytes:
-    """JSON text of a value, as the harness would write it."""
-    return _dump(value)
+def _without_stream(text: bytes, data: Object) -> tuple[bytes, bytes]:
+    """The payload with `[]` for its stream, and the stream's text; text is just what orjson makes of data."""
+    at = text.find(_STREAM)
+    if at >= 0 and text.find(_STREAM, at + 1) < 0 and next(reversed(data)) == "stream":
+        start = at + len(_STREAM) - 1
+        return text[:start] + b"[]}", text[start:-1]
+    # Something else in it is called so too, or stands behind it.
+    return orjson.dumps(data | {"stream": []}), orjson.dumps(data["stream"])
 
 
-def valid(text: bytes) -> bytes:
-    """The text as valid UTF-8, with U+FFFD where it is not."""
-    return text.decode("utf-8", "replace").encode()
+def _as_written(record: EventLine, data: Any) -> bytes | None:
+    """The text of the member `data` in a line of any form; None where the event does not come from the line as it is."""
+    if record.normalised_from is not None or "data" not in record.event:
+        return None
+    text = record.raw.decode("utf-8", "replace")
+    decode = json.JSONDecoder().raw_decode
+    try:
+        at, found = text.index("{") + 1, None
+        while True:
+            at = _skip(text, at)
+            if text[at] == "}":
+                break
+            name, at = decode(text, at)
+            at = _skip(text, _skip(text, at) + 1)
+            start = at
+            _, at = decode(text, at)
+            if name == "data":
+                found = text[start:at]
+            at = _skip(text, at)
+            at += text[at] == ","
+        return None if found is None else found.encode()
+    except (ValueError, IndexError, RecursionError):
+        # Only the lenient reading knew what to make of it.
+        return None
+
+
+def _names_twice(text: bytes) -> bool:
+    """Whether an object in JSON text names a member twice: SQL takes the first of them, and Python the last."""
+    found = False
+
+    def see(members: list[tuple[str, Any]]) -> None:
+        nonlocal found
+        found = found or len(members) > len({name for name, _ in members})
+
+    json.loads(text, object_pairs_hook=see)
+    return found
+
+
+def _skip(text: str, at: int) -> int:
+    match = _BLANKS.match(text, at)
+    return at if match is None else match.end()

@@ -1,0 +1,172 @@
+"""Stream chunks: packed rows (spec 4.1), chunks that stand alone, and the streams embedded in events (4.4)."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from turnlake.format.values import MAX_SAFE, BadRecord, Object, is_count, is_int, is_text
+
+# Type of a packed row or stream record -> type of its chunks.
+PACKED_TYPES = {
+    "text-chunks": "text-delta",
+    "reasoning-chunks": "reasoning-delta",
+    "tool-call-chunks": "tool-call-delta",
+}
+ROW_TYPES = {chunk_type: row_type for row_type, chunk_type in PACKED_TYPES.items()}
+
+_ROW_KEYS = {"type", "seq0", "time0", "data"}
+_DELTA_KEYS = {"turn", "step", "index", "dt", "texts"}
+_CALL_KEYS = {"turn", "step", "index", "id", "dt", "args"}
+_STREAM_DELTA_KEYS = {"type", "time0", "index", "dt", "texts"}
+_STREAM_CALL_KEYS = {"type", "time0", "index", "id", "dt", "args"}
+_STREAM_CHUNK_KEYS = {"type", "time", "chunk"}
+_ONLY_INTS = {int}
+
+
+class Deltas(NamedTuple):
+    """The times of a run of deltas, Unix ms: of its last one, and of its first one that holds anything."""
+
+    last_time_ms: int
+    first_token_ms: int | None
+    is_rising: bool
+
+
+class StreamSummary(NamedTuple):
+    """What an embedded stream tells: how many chunks, times of the last chunk and of the first and last token (Unix ms),
+    its last chunk of type usage and its last of type finish; None where there is none."""
+
+    chunk_count: int
+    last_chunk_ms: int | None
+    first_token_ms: int | None
+    last_token_ms: int | None
+    usage: Object | None
+    finish: Object | None
+
+
+def packed_row(row: Object) -> tuple[Object, Deltas]:
+    """The data of a packed row of v0 or v1, and its times. Raises BadRecord for any breach of spec 4.1."""
+    data = row.get("data")
+    is_call = row["type"] == "tool-call-chunks"
+    if row.keys() != _ROW_KEYS or not isinstance(data, dict):
+        raise BadRecord("packed row with missing or unexpected members")
+    if data.keys() != _DELTA_KEYS and not (is_call and data.keys() - {"name"} == _CALL_KEYS):
+        raise BadRecord("packed row with missing or unexpected members in its data")
+    if is_call is not ("args" in data):
+        raise BadRecord("packed row of the wrong kind")
+    if not (is_count(data["turn"]) and is_count(data["step"]) and is_count(row["seq0"])):
+        raise BadRecord("packed row with a bad turn, step or seq0")
+    deltas = _deltas(row["time0"], data, data["args" if is_call else "texts"], is_call)
+    if is_call and not is_text(data["id"]):
+        raise BadRecord("packed row without a call id")
+    return data, deltas
+
+
+def summarize(stream: object) -> StreamSummary:
+    """The summary of an embedded stream (v2 and later). Raises BadRecord for any breach of spec 4.4."""
+    if not isinstance(stream, list):
+        raise BadRecord("stream is not a list")
+    count, last_chunk, first_token, last_token = 0, None, None, None
+    usage = finish = None
+    for record in stream:
+        if not isinstance(record, dict):
+            raise BadRecord("stream record that is no object")
+        kind, keys = record.get("type"), record.keys()
+        if type(kind) is not str:
+            raise BadRecord("stream record without a type")
+        if kind == "chunk" and keys == _STREAM_CHUNK_KEYS:
+            chunk, time = record["chunk"], record["time"]
+            chunk_type = chunk_type_of(chunk)
+            if chunk_type is not None and is_int(time):
+                count += 1
+                last_chunk = int(time)
+                if chunk_type == "usage":
+                    usage = chunk
+                elif chunk_type == "finish":
+                    finish = chunk
+                elif chunk_type in ROW_TYPES and holds_anything(chunk_type, chunk):
+                    first_token = last_chunk if first_token is None else first_token
+                    last_token = last_chunk
+                continue
+        is_call = kind == "tool-call-chunks"
+        if is_call and keys - {"name"} == _STREAM_CALL_KEYS:
+            texts = record["args"]
+        elif kind in PACKED_TYPES and not is_call and keys == _STREAM_DELTA_KEYS:
+            texts = record["texts"]
+        else:
+            raise BadRecord("stream record of an unknown kind or with unexpected members")
+        deltas = _deltas(record["time0"], record, texts, is_call)
+        count += len(texts)
+        last_chunk = deltas.last_time_ms
+        if deltas.first_token_ms is not None:
+            first_token = deltas.first_token_ms if first_token is None else first_token
+            last_token = last_chunk
+    return StreamSummary(count, last_chunk, first_token, last_token, usage, finish)
+
+
+def chunk_type_of(chunk: object) -> str | None:
+    """The type of a chunk; None where it is none."""
+    kind = chunk.get("type") if type(chunk) is dict else None
+    return kind if type(kind) is str and kind else None
+
+
+def holds_anything(chunk_type: str, chunk: Object) -> bool:
+    """Whether a lone delta holds text, arguments or a tool's name."""
+    if chunk_type != "tool-call-delta":
+        return bool(chunk.get("text"))
+    name = chunk.get("name")
+    return bool(chunk.get("argumentsDelta")) or (isinstance(name, str) and name != "")
+
+
+def delta_of(chunk_type: str, data: Object, text: str) -> Object:
+    """One delta of a packed row or stream record, as a chunk that stands alone would be written."""
+    if chunk_type != "tool-call-delta":
+        return {"type": chunk_type, "index": data["index"], "text": text}
+    delta = {"type": chunk_type, "index": data["index"], "id": data["id"], "argumentsDelta": text}
+    return delta if "name" not in data else delta | {"name": data["name"]}
+
+
+def _deltas(time0: object, data: Object, texts: Any, is_call: bool) -> Deltas:
+    """The times of a packed row's data or of a stream record, its lists checked.
+
+    The checks are whole-list calls: there are millions of deltas, and a loop over them would cost more than
+    everything else.
+    """
+    dt, name = data["dt"], data.get("name")
+    if type(texts) is not list or type(dt) is not list or not texts or len(dt) != len(texts) - 1:
+        raise BadRecord("run whose times and texts do not match")
+    if not is_int(time0) or not is_count(data["index"]) or not (name is None or type(name) is str):
+        raise BadRecord("run with a bad time, index or name")
+    if name is None and "name" in data:
+        raise BadRecord("run with a bad time, index or name")
+    if is_call and type(data["id"]) is not str:
+        raise BadRecord("run with a bad call id")
+    time, is_rising = int(time0), True
+    try:
+        "".join(texts)
+    except TypeError:
+        raise BadRecord("run with texts that are no strings or times that are no numbers") from None
+    last = time
+    if dt:
+        if set(map(type, dt)) != _ONLY_INTS:
+            dt = _whole_steps(dt)
+        last += sum(dt)
+        is_rising = min(dt) >= 0
+        if not is_rising and any(abs(one) > MAX_SAFE for one in accumulate(dt, initial=time)):
+            raise BadRecord("run with a time that is no safe integer")
+    if abs(last) > MAX_SAFE:
+        raise BadRecord("run with a time that is no safe integer")
+    return Deltas(last, time if name or texts[0] else _first_token(time, dt, texts), is_rising)
+
+
+def _whole_steps(dt: list[Any]) -> list[int]:
+    if not all(isinstance(step, (int, float)) for step in dt):
+        raise BadRecord("run with texts that are no strings or times that are no numbers")
+    if not all(map(is_int, dt)):
+        raise BadRecord("run with a time step that is no integer")
+    return [int(step) for step in dt]
+
+
+def _first_token(time: int, dt: list[int], texts: list[str]) -> int | None:
+    """The time of the first text that is not empty; None where all are."""
+    return next((at for at, text in zip(accumulate(dt, initial=time), texts, strict=True) if text), None)
