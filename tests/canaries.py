@@ -8,7 +8,7 @@ from typing import Any
 
 from logs import START_MS, Session, dumps
 from turnlake.cli import main
-from turnlake.format.vocabulary import KNOWN_TYPES
+from turnlake.format.types import KNOWN_TYPES
 
 CANARY = b"zqx"
 SECRET = b"sk-zqs"

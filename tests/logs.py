@@ -13,11 +13,13 @@ import pyarrow.parquet as pq
 import zstandard
 
 from turnlake.findings import Finding
-from turnlake.format.reader import Log, LogPass, logical_events
+from turnlake.format.reader import LogPass
+from turnlake.format.records import logical_events
 from turnlake.format.values import canonical
 from turnlake.lake.convert import Batch, convert
-from turnlake.rows.writer import TAIL, Row
+from turnlake.messages.log import Log
 from turnlake.rows.replay import stored_events
+from turnlake.rows.writer import TAIL, Row
 from turnlake.sources.discover import find_logs
 from turnlake.sources.lines import MAX_LINE
 from turnlake.sources.logfile import LogFile
@@ -264,8 +266,9 @@ def part_files(folder: Path, table: str, name: str) -> tuple[Path, Path]:
 
 
 def part_rows(folder: Path, table: str, name: str) -> list[Row]:
-    """The rows of both."""
-    return [row for path in part_files(folder, table, name) for row in pq.read_table(path).to_pylist()]
+    """The rows of both, in order of lines."""
+    rows = [row for path in part_files(folder, table, name) for row in pq.read_table(path).to_pylist()]
+    return sorted(rows, key=lambda row: row.get("line") or 0) if table in ("events", "chunk_runs") else rows
 
 
 class Stored:

@@ -18,7 +18,7 @@ from turnlake.api import connect
 from turnlake.check.database import stored_checks, written
 from turnlake.check.outcome import Check
 from turnlake.cli import main
-from turnlake.messages import sketch
+from turnlake.messages import outline
 from turnlake.messages.messages import spoken
 
 Database = duckdb.DuckDBPyConnection
@@ -247,7 +247,7 @@ def test_a_difference_fails_check_and_build(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = small_lake(tmp_path, 4)
-    monkeypatch.setattr(sketch, "spoken", lambda event: None if event["type"] == "tool/result" else spoken(event))
+    monkeypatch.setattr(outline, "spoken", lambda event: None if event["type"] == "tool/result" else spoken(event))
     assert main(["check", "--lake", str(lake), "--workers", "1"]) == 1
     assert "differs: messages" in capsys.readouterr().out
     assert {check.status for check in checks_of(lake)} == {"mismatch"}

@@ -1,8 +1,7 @@
-"""Proofs: what is cut down gives what the whole log gives, whatever way its lines went."""
+"""Proofs: the outline of a log gives what the whole log gives."""
 
 from __future__ import annotations
 
-import io
 import tempfile
 from hashlib import sha256
 from pathlib import Path
@@ -17,23 +16,24 @@ from logs import VERSIONS, Session, Stored, file_name, read, read_bytes, write
 from turnlake.api import connect
 from turnlake.check.database import stored_checks
 from turnlake.cli import main
-from turnlake.format.reader import Log, LogPass
-from turnlake.lake.convert import proof_of
-from turnlake.messages.attempts import attempts, counted_attempts
+from turnlake.messages.attempts import attempts
+from turnlake.messages.closers import closing_events
 from turnlake.messages.digest import START, Chain, json_bytes, message_digest
-from turnlake.messages.frozen import Message
+from turnlake.messages.frozen import Frozen, Message
+from turnlake.messages.log import Log, projected
+from turnlake.messages.outline import CHUNK, ProofStep, outline_of
 from turnlake.messages.proof import Proof, load_proof, prove
-from turnlake.messages.sketch import Sketch
 from turnlake.messages.usage import Tokens, stated, tokens_of
-from turnlake.sources.logfile import LogFile
 
 
-def sketched(log: Log) -> Log:
-    """The log, cut down."""
-    sketch = Sketch(lambda: log.header.seed_length if log.header else None)
-    for record in log.records:
-        sketch.see(record)
-    return Log(log.header, log.verdict, (), tuple(sketch.records), log.generation)
+def outlined(log: Log) -> list[ProofStep]:
+    """The outline of the log."""
+    return outline_of(log.records, log.header.seed_length if log.header else None)
+
+
+def proved(log: Log) -> Proof:
+    """The proof of the log."""
+    return prove(outlined(log), log.verdict, log.version, has_header=log.header is not None)
 
 
 def chained(seqs: list[int], messages: tuple[Message, ...]) -> tuple[str, int]:
@@ -67,20 +67,22 @@ def is_what_the_log_gives(proof: Proof, log: Log) -> bool:
 
 
 @given(seed=st.integers(0, 10**6))
-def test_a_sketch_gives_what_the_log_gives(seed: int) -> None:
+def test_an_outline_gives_what_the_log_gives(seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for path in write_family(Path(folder), 1, seed, 5):
             log = read_bytes(path.read_bytes(), path.name)
-            cut_down = sketched(log)
-            assert attempts(cut_down) == attempts(log)
-            assert counted_attempts(cut_down) == counted_attempts(log)
-            assert cut_down.projection.closers() == log.projection.closers()
-            proof = prove(cut_down)
+            assert closers_of_outline(log) == log.projection.closers()
+            proof = proved(log)
             assert load_proof(proof.dump()) == proof
-            # Of what the way to Parquet takes without looking closely too.
             assert Stored(path.read_bytes(), path.name).log["proof"] == proof.dump()
             if not any(record.branch for record in log.records) and log.verdict.verdict != "refused":
                 assert is_what_the_log_gives(proof, log)
+
+
+def closers_of_outline(log: Log) -> tuple[Frozen, ...]:
+    """What would close the log's open turn, by its outline; of chunks only those that end the log have a part in it."""
+    steps = projected(outlined(log), log.verdict, has_header=log.header is not None)
+    return closing_events([one for one in steps if one.kind != CHUNK or one is steps[-1]], log.version)
 
 
 @settings(max_examples=10)
@@ -97,15 +99,8 @@ def test_drawn_sessions_agree_with_their_tables(seed: int) -> None:
 
 
 def stored_proof(data: bytes, name: str) -> Proof:
-    """The proof of a log read line by line, no line the short way."""
-    log = LogFile("/x", None, f"s1/{name}", f"/x/s1/{name}", None, len(data), 0)
-    reading = LogPass(log, io.BytesIO(data), "raw")
-    sketch = Sketch(lambda: reading.scan.seed_length)
-    for record in reading.records():
-        sketch.see(record)
-    text = proof_of(log, reading, sketch)
-    assert text is not None
-    return load_proof(text)
+    """The proof that is stored of a log."""
+    return load_proof(Stored(data, name).log["proof"])
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -135,7 +130,7 @@ def test_an_open_turn_behind_a_bad_record_has_closers(tmp_path: Path) -> None:
 
 
 def test_a_log_too_long_to_prove_is_not_checked_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnlake.messages.sketch.MOST_RECORDS", 12)
+    monkeypatch.setattr("turnlake.messages.outline.MOST_STEPS", 12)
     for name, turns in (("long", 3), ("short", 1)):
         session = Session(4, id=name)
         for _ in range(turns):
@@ -151,11 +146,11 @@ def test_a_log_too_long_to_prove_is_not_checked_and_says_so(tmp_path: Path, monk
         assert "more than" in (stored_checks(db)[0].reason or "")
 
 
-def test_a_bracket_without_data_closes_nothing_in_a_sketch() -> None:
+def test_a_bracket_without_data_closes_nothing_in_an_outline() -> None:
     session = Session(2).open_step()
     session.add("turn/end", None)
     log = read(session)
-    assert sketched(log).projection.closers() == log.projection.closers() != ()
+    assert closers_of_outline(log) == log.projection.closers() != ()
 
 
 def test_a_rewrite_makes_only_the_links_behind_it_anew() -> None:

@@ -35,7 +35,7 @@ from logs import (
 )
 from turnlake.lake import convert as convert_module
 from turnlake.lake.convert import Batch, convert
-from turnlake.rows import part as part_module
+from turnlake.rows import writer as part_module
 from turnlake.rows.tables import CHUNK_RUNS, EVENTS, FINDINGS
 from turnlake.sources.discover import find_logs
 from turnlake.sources.source import parse_source
@@ -73,7 +73,8 @@ def test_the_payload_is_cut_out_of_the_line_as_written() -> None:
     session.line(b'{"data":' + data + b',"time":5,"seq":2,"type":"todo/write"}\r', 1)
     stored = survives(session)
     assert [row["payload"] for row in stored.events] == [data.decode()] * 3
-    assert [row["raw_line"] for row in stored.events] == [None] * 3
+    # None of them is written as the harness writes it: they are kept whole beside.
+    assert [row["raw_line"] for row in stored.events] == [line.decode() for line in session.lines[1:]]
 
 
 # Lines whose payload is easily cut out wrongly.
@@ -265,31 +266,22 @@ def test_chunks_stay_packed() -> None:
     session.chunk({"type": "text-delta", "index": 0, "text": "c"})
     session.chunk({"type": "usage", "usage": USAGE})
     packed, single, usage = survives(session).runs
-    assert (packed["form"], packed["chunk_count"], packed["dt"], packed["texts"]) == (
-        "packed",
-        3,
-        [2, -1],
-        ["a", "b", ""],
-    )
-    assert (packed["seq"], packed["chunk_type"], packed["chunk"], packed["ordinal"]) == (3, "text-delta", None, None)
-    assert packed["last_time_ms"] == packed["time_ms"] + 1
-    assert (single["form"], single["seq"], single["texts"], single["dt"], single["chunk"]) == (
-        "single",
-        6,
-        ["c"],
-        None,
-        None,
-    )
-    assert (usage["input_tokens"], json.loads(usage["chunk"])) == (8, {"type": "usage", "usage": USAGE})
+    assert (packed["form"], packed["chunk_count"], packed["chunk_type"]) == ("packed", 3, "text-delta")
+    assert packed["payload"] == '{"turn":1,"step":1,"index":0,"dt":[2,-1],"texts":["a","b",""]}'
+    assert (packed["seq"], packed["last_time_ms"]) == (3, packed["time_ms"] + 1)
+    assert (single["form"], single["seq"], single["chunk_count"], single["block_index"]) == ("single", 6, 1, 0)
+    assert json.loads(single["payload"])["chunk"] == {"type": "text-delta", "index": 0, "text": "c"}
+    assert (usage["input_tokens"], json.loads(usage["payload"])["chunk"]["usage"]) == (8, USAGE)
 
 
-def test_streams_move_to_the_chunk_runs() -> None:
-    stored = survives(Session(4).turn())
+def test_a_stream_is_kept_beside_its_payload() -> None:
+    session = Session(4).turn()
+    stored = survives(session)
     [message] = [row for row in stored.events if row["type"] == "assistant/message"]
-    assert json.loads(message["payload"])["stream"] == []
-    assert [row["ordinal"] for row in stored.runs] == list(range(9))
-    assert {row["form"] for row in stored.runs} == {"stream"}
-    assert {(row["seq"], row["line"], row["turn"], row["step"]) for row in stored.runs} == {(3, 5, 1, 1)}
+    written = json.loads(session.lines[message["line"] - 1])["data"]
+    assert json.loads(message["payload"]) == written | {"stream": []}
+    assert json.loads(message["stream"]) == written["stream"]
+    assert (stored.runs, message["chunk_count"]) == ([], 9)
 
 
 @pytest.mark.parametrize("place", ["message", "usage", "before", "other"])

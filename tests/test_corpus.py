@@ -10,8 +10,8 @@ import pytest
 from logs import part_rows
 from official import PART, Official
 from turnlake.findings import CODES
-from turnlake.format.reader import Log, logical_events, read_log
 from turnlake.format.values import canonical
+from turnlake.messages.log import Log, logical_events, read_log
 from turnlake.rows.replay import stored_events
 
 Row = dict[str, Any]

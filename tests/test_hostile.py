@@ -31,8 +31,8 @@ from logs import (
 from turnlake.api import connect
 from turnlake.cli import main
 from turnlake.errors import SourceError
-from turnlake.format.reader import read_log
 from turnlake.lake.convert import Batch, convert
+from turnlake.messages.log import read_log
 from turnlake.sources.discover import find_logs
 from turnlake.sources.source import parse_source
 

@@ -24,8 +24,8 @@ from turnlake.findings import CODES
 from turnlake.lake import ingest as ingest_module
 from turnlake.lake.ingest import TAIL_PART, Ingested, ingest
 from turnlake.lake.plan import Options
-from turnlake.rows.writer import TAIL
 from turnlake.rows.tables import TABLES
+from turnlake.rows.writer import TAIL
 from turnlake.sources.discover import find_logs
 from turnlake.sources.source import parse_source
 

@@ -27,7 +27,7 @@ from logs import (
 )
 from test_invariants import ENDED, Act, replace, request_header
 from turnlake.findings import CODES
-from turnlake.format.reader import Log, read_log
+from turnlake.messages.log import Log, read_log
 from turnlake.sample.write import write_sample
 
 BEFORE_3, FROM_2, FROM_3 = (0, 1, 2), (2, 3, 4), (3, 4)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from logs import USAGE, Session, Stored, codes, event_texts, file_name, read, text
+from turnlake.format.records import EventLine
 
 BLOCKS = [text("words")]
 MODEL = {"provider": "deepseek-official", "model": "deepseek-v4-pro"}
@@ -143,7 +144,7 @@ def test_one_compaction_has_one_id() -> None:
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_shape_of_today_is_the_same_object(version: int) -> None:
     log = read(Session(version).turn_with_call())
-    assert not any(record.keep_line for record in log.records)
+    assert not any(one.normalised_from for one in log.records if isinstance(one, EventLine))
     assert "legacy_shape_in_v1" not in codes(log)
 
 

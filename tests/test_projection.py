@@ -14,8 +14,8 @@ import pytest
 import turnlake
 from logs import VERSIONS, Session, dumps, read, read_bytes, text
 from turnlake.errors import UsageError
+from turnlake.format.types import MESSAGE_TYPES
 from turnlake.format.values import canonical
-from turnlake.format.vocabulary import SURFACE_TYPES
 from turnlake.messages.attempts import attempts
 from turnlake.messages.derive import Projection
 from turnlake.messages.frozen import Frozen, freeze
@@ -38,7 +38,7 @@ def texts(messages: Any) -> list[str]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_node_types_are_those_of_the_format(version: int) -> None:
-    assert node_types(version) == SURFACE_TYPES[version]
+    assert node_types(version) == MESSAGE_TYPES[version]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

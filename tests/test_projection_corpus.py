@@ -12,10 +12,10 @@ import pytest
 
 import turnlake
 from counter import count
-from turnlake.format.reader import Log, read_log
 from turnlake.format.values import canonical
 from turnlake.messages.attempts import attempts
 from turnlake.messages.closers import NOT_STARTED, STARTED
+from turnlake.messages.log import Log, read_log
 
 Row = dict[str, Any]
 Case = tuple[Log, Row]

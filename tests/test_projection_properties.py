@@ -14,10 +14,10 @@ import turnlake
 from counter import count
 from drawn_families import write_family
 from logs import VERSIONS, text
-from turnlake.format.reader import Log, read_log
-from turnlake.format.vocabulary import KNOWN_TYPES, SURFACE_TYPES
+from turnlake.format.types import KNOWN_TYPES, MESSAGE_TYPES
 from turnlake.messages.attempts import attempts
 from turnlake.messages.derive import Projection
+from turnlake.messages.log import Log, read_log
 from turnlake.messages.surface import fold_surface
 
 Object = dict[str, Any]
@@ -107,7 +107,7 @@ def test_the_fold_is_the_naive_one(steps: list[tuple[int, int] | None], version:
 def test_log_only_events_change_nothing(version: int, steps: list[tuple[int, int] | None], data: st.DataObject) -> None:
     events, _ = interleaved(steps, version)
     spread = [event | {"seq": 3 * event["seq"], "surfaceOp": tripled(event["surfaceOp"])} for event in events]
-    silent = [*sorted(KNOWN_TYPES[version] - SURFACE_TYPES[version] - {"image/offload"}), "plugin/own"]
+    silent = [*sorted(KNOWN_TYPES[version] - MESSAGE_TYPES[version] - {"image/offload"}), "plugin/own"]
     kinds = data.draw(st.lists(st.tuples(st.sampled_from(silent), st.integers(0, 50)), max_size=20))
     placed = {3 * place + 1: kind for kind, place in kinds}
     more = [

@@ -12,8 +12,8 @@ import pytest
 import turnlake
 from logs import VERSIONS, Session, Stored, as_zstd, codes, event_texts, faults, file_name, write
 from turnlake.errors import SourceError
-from turnlake.format import reader
-from turnlake.format.reader import read_log
+from turnlake.messages import log as log_module
+from turnlake.messages.log import read_log
 
 FIXTURES = Path(__file__).parent / "fixtures"
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())
@@ -122,7 +122,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def refuse(log: Any, max_line: int) -> Any:
         raise PermissionError(13, "Permission denied", log.os_path)
 
-    monkeypatch.setattr(reader, "open_log", refuse)
+    monkeypatch.setattr(log_module, "open_log", refuse)
     with pytest.raises(SourceError, match="Permission denied"):
         read_log(path)
 

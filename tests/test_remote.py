@@ -18,9 +18,9 @@ from test_incremental import build, contents, current, differences, ingest, mart
 from turnlake.check import fresh
 from turnlake.cli import main
 from turnlake.errors import SourceError
-from turnlake.format.reader import read_log
 from turnlake.lake import workers as engine
 from turnlake.lake.checkpoints import PRINT_BYTES
+from turnlake.messages.log import read_log
 from turnlake.sources import buckets, container, remote, search
 from turnlake.sources.discover import find_logs
 from turnlake.sources.source import Source, merge_sources, parse_source

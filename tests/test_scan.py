@@ -27,7 +27,7 @@ from logs import (
     read,
     read_bytes,
 )
-from turnlake.format.reader import Log
+from turnlake.messages.log import Log
 
 Act = Callable[[Session], Any]
 

@@ -16,7 +16,7 @@ from logs import Session, file_name, text, write
 from official import Official
 from turnlake.api import connect
 from turnlake.cli import main
-from turnlake.format.reader import logical_events, read_log
+from turnlake.format.records import logical_events, read_log
 from turnlake.format.values import canonical
 from turnlake.inspect import session as inspected
 from turnlake.inspect.causes import CAUSES

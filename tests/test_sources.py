@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlake.format.sources import decode_sources, expand, pairs, source_faults
+from turnlake.format.source_seqs import decode_sources, expand, pairs, source_faults
 from turnlake.format.values import MAX_SAFE, BadRecord
 
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from logs import TABLES, Session, file_name, part_rows, write
 from stores import COMPRESSED_FROM, SCHEMA, add_session, make_store, varint, varints
 from turnlake.errors import SourceError
-from turnlake.format.reader import Log, read_log
 from turnlake.lake.convert import Batch, Converted, convert
 from turnlake.lake.ingest import ingest, rows_of_logs
 from turnlake.lake.plan import Options
 from turnlake.lake.state import Lake
+from turnlake.messages.log import Log, read_log
 from turnlake.sample.write import write_sample
 from turnlake.sources import database
 from turnlake.sources.container import open_log

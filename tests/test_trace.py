@@ -12,7 +12,7 @@ import pytest
 from logs import Session, file_name, write
 from test_show import compacted
 from turnlake.cli import main
-from turnlake.format.reader import read_log
+from turnlake.messages.log import read_log
 
 Capture = pytest.CaptureFixture[str]
 Traced = Callable[..., Any]

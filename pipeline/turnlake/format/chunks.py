@@ -33,8 +33,8 @@ class Deltas(NamedTuple):
 
 
 class StreamSummary(NamedTuple):
-    """What an embedded stream tells: how many chunks, times of the last chunk and of the first and last token (Unix ms),
-    its last chunk of type usage and its last of type finish; None where there is none."""
+    """What an embedded stream says: how many chunks, the times of the last one and of the first and last token (Unix
+    ms), its last chunk of type usage and its last of type finish; None where there is none."""
 
     chunk_count: int
     last_chunk_ms: int | None
@@ -56,7 +56,7 @@ def packed_row(row: Object) -> tuple[Object, Deltas]:
         raise BadRecord("packed row of the wrong kind")
     if not (is_count(data["turn"]) and is_count(data["step"]) and is_count(row["seq0"])):
         raise BadRecord("packed row with a bad turn, step or seq0")
-    deltas = _deltas(row["time0"], data, data["args" if is_call else "texts"], is_call)
+    deltas = _deltas(row["time0"], data, data["args" if is_call else "texts"])
     if is_call and not is_text(data["id"]):
         raise BadRecord("packed row without a call id")
     return data, deltas
@@ -66,42 +66,52 @@ def summarize(stream: object) -> StreamSummary:
     """The summary of an embedded stream (v2 and later). Raises BadRecord for any breach of spec 4.4."""
     if not isinstance(stream, list):
         raise BadRecord("stream is not a list")
-    count, last_chunk, first_token, last_token = 0, None, None, None
-    usage = finish = None
+    count = 0
+    last_chunk: int | None = None
+    at: int | None = None
+    first_token = last_token = usage = finish = None
     for record in stream:
-        if not isinstance(record, dict):
-            raise BadRecord("stream record that is no object")
-        kind, keys = record.get("type"), record.keys()
-        if type(kind) is not str:
-            raise BadRecord("stream record without a type")
-        if kind == "chunk" and keys == _STREAM_CHUNK_KEYS:
-            chunk, time = record["chunk"], record["time"]
-            chunk_type = chunk_type_of(chunk)
-            if chunk_type is not None and is_int(time):
-                count += 1
-                last_chunk = int(time)
-                if chunk_type == "usage":
-                    usage = chunk
-                elif chunk_type == "finish":
-                    finish = chunk
-                elif chunk_type in ROW_TYPES and holds_anything(chunk_type, chunk):
-                    first_token = last_chunk if first_token is None else first_token
-                    last_token = last_chunk
-                continue
-        is_call = kind == "tool-call-chunks"
-        if is_call and keys - {"name"} == _STREAM_CALL_KEYS:
-            texts = record["args"]
-        elif kind in PACKED_TYPES and not is_call and keys == _STREAM_DELTA_KEYS:
-            texts = record["texts"]
+        texts_member = _texts_member(record)
+        if texts_member is None:
+            chunk, kind, time = _lone_chunk(record)
+            count += 1
+            if kind == "usage":
+                usage = chunk
+            elif kind == "finish":
+                finish = chunk
+            last_chunk, at = time, time if kind in ROW_TYPES and holds_anything(kind, chunk) else None
         else:
-            raise BadRecord("stream record of an unknown kind or with unexpected members")
-        deltas = _deltas(record["time0"], record, texts, is_call)
-        count += len(texts)
-        last_chunk = deltas.last_time_ms
-        if deltas.first_token_ms is not None:
-            first_token = deltas.first_token_ms if first_token is None else first_token
+            texts = record[texts_member]
+            last_chunk, at, _ = _deltas(record["time0"], record, texts)
+            count += len(texts)
+        if at is not None:
+            first_token = at if first_token is None else first_token
             last_token = last_chunk
     return StreamSummary(count, last_chunk, first_token, last_token, usage, finish)
+
+
+def _texts_member(record: Any) -> str | None:
+    """Which member of a stream record holds its texts; None for a chunk that stands alone."""
+    if type(record) is not dict:
+        raise BadRecord("stream record that is no object")
+    kind, keys = record.get("type"), record.keys()
+    if kind == "chunk" and keys == _STREAM_CHUNK_KEYS:
+        return None
+    if kind == "tool-call-chunks":
+        if keys == _STREAM_CALL_KEYS or keys - {"name"} == _STREAM_CALL_KEYS:
+            return "args"
+    elif keys == _STREAM_DELTA_KEYS and type(kind) is str and kind in PACKED_TYPES:
+        return "texts"
+    raise BadRecord("stream record of an unknown kind or with unexpected members")
+
+
+def _lone_chunk(record: Object) -> tuple[Object, str, int]:
+    """The chunk of a stream record, its type and its time."""
+    chunk, time = record["chunk"], record["time"]
+    kind = chunk_type_of(chunk)
+    if kind is None or not is_int(time):
+        raise BadRecord("stream record of an unknown kind or with unexpected members")
+    return chunk, kind, int(time)
 
 
 def chunk_type_of(chunk: object) -> str | None:
@@ -126,7 +136,7 @@ def delta_of(chunk_type: str, data: Object, text: str) -> Object:
     return delta if "name" not in data else delta | {"name": data["name"]}
 
 
-def _deltas(time0: object, data: Object, texts: Any, is_call: bool) -> Deltas:
+def _deltas(time0: Any, data: Object, texts: Any) -> Deltas:
     """The times of a packed row's data or of a stream record, its lists checked.
 
     The checks are whole-list calls: there are millions of deltas, and a loop over them would cost more than
@@ -135,18 +145,16 @@ def _deltas(time0: object, data: Object, texts: Any, is_call: bool) -> Deltas:
     dt, name = data["dt"], data.get("name")
     if type(texts) is not list or type(dt) is not list or not texts or len(dt) != len(texts) - 1:
         raise BadRecord("run whose times and texts do not match")
-    if not is_int(time0) or not is_count(data["index"]) or not (name is None or type(name) is str):
+    if not is_int(time0) or not is_count(data["index"]) or (type(name) is not str and "name" in data):
         raise BadRecord("run with a bad time, index or name")
-    if name is None and "name" in data:
-        raise BadRecord("run with a bad time, index or name")
-    if is_call and type(data["id"]) is not str:
+    if "id" in data and type(data["id"]) is not str:
         raise BadRecord("run with a bad call id")
-    time, is_rising = int(time0), True
     try:
         "".join(texts)
     except TypeError:
         raise BadRecord("run with texts that are no strings or times that are no numbers") from None
-    last = time
+    last = time = int(time0)
+    is_rising = True
     if dt:
         if set(map(type, dt)) != _ONLY_INTS:
             dt = _whole_steps(dt)
@@ -156,7 +164,7 @@ def _deltas(time0: object, data: Object, texts: Any, is_call: bool) -> Deltas:
             raise BadRecord("run with a time that is no safe integer")
     if abs(last) > MAX_SAFE:
         raise BadRecord("run with a time that is no safe integer")
-    return Deltas(last, time if name or texts[0] else _first_token(time, dt, texts), is_rising)
+    return Deltas(last, time if texts[0] or name else _first_token(time, dt, texts), is_rising)
 
 
 def _whole_steps(dt: list[Any]) -> list[int]:

@@ -11,6 +11,8 @@ from turnlake.format.values import Object, is_count, is_int, is_text
 
 KEYS = frozenset(("type", "seq", "time", "data", "ignorable", "surfaceOp", "sourceEventSeqs"))
 REQUIRED = frozenset(("type", "seq", "time", "data"))
+# What v3 calls by another name.
+_RENAMED = ("tool/code-dispatch", "tool/code-dispatch-start")
 _REPLACE_KEYS = ({"op", "start", "end"}, {"op", "startSeq", "endSeq"})
 
 
@@ -69,56 +71,59 @@ def is_replace(op: Any, version: int) -> bool:
     return op.keys() == keys and all(is_count(op[key]) for key in keys - {"op"})
 
 
-def payload_faults(event: Object, version: int) -> Iterator[Fault]:
+def payload_faults(event: Object, version: int) -> list[Fault]:
     """Faults of the few payloads that the harness looks at by themselves."""
-    yield from faults_anywhere(event, version)
+    faults = faults_anywhere(event, version)
     kind, data = event["type"], event.get("data")
-    header = data.get("header") if kind == "request/header" and isinstance(data, dict) else None
-    if version >= 3 and isinstance(header, dict) and (header.get("tools") == [] or header.get("adapterDefaults") == {}):
-        yield Fault("INV-31", "with empty tools or adapterDefaults", True)
-    if (
-        kind in ("assistant/message", "assistant/attempt")
-        and version >= 2
-        and isinstance(data, dict)
-        and "stream" not in data
-    ):
-        yield Fault("INV-26", "without a stream", False)
-
-
-def faults_anywhere(event: Object, version: int) -> Iterator[Fault]:
-    """What refuses the log wherever it stands, in a tail too (spec 2.3)."""
-    kind, data = event["type"], event.get("data")
-    if kind == "turn/end" and version < 2 and not _is_turn_end(data):
-        yield Fault("INV-03", "without turn or reason", False)
-    if kind in ("tool/code-dispatch", "tool/code-dispatch-start") and version >= 3 and "ignorable" not in event:
-        yield Fault("INV-04", "of a type that v3 has renamed", False, "retired_syntax")
     if not isinstance(data, dict):
-        return
+        return faults
     if kind == "request/header":
-        yield from _header_faults(data, version)
-    if version >= 4 and kind in MESSAGE_TYPES[4]:
-        message = data if kind == "user/message" else data.get("message")
-        yield from _retired_in_message(message if isinstance(message, dict) else {})
+        header = data.get("header")
+        says_nothing = isinstance(header, dict) and (header.get("tools") == [] or header.get("adapterDefaults") == {})
+        if version >= 3 and says_nothing:
+            faults.append(Fault("INV-31", "with empty tools or adapterDefaults", True))
+    elif version >= 2 and kind in ("assistant/message", "assistant/attempt") and "stream" not in data:
+        faults.append(Fault("INV-26", "without a stream", False))
+    return faults
 
 
-def _header_faults(data: Object, version: int) -> Iterator[Fault]:
+def faults_anywhere(event: Object, version: int) -> list[Fault]:
+    """What refuses the log wherever it stands, in a tail too (spec 2.3)."""
+    faults: list[Fault] = []
+    kind, data = event["type"], event.get("data")
+    if kind == "turn/end":
+        if version < 2 and not _is_turn_end(data):
+            faults.append(Fault("INV-03", "without turn or reason", False))
+    elif version >= 4 and kind in MESSAGE_TYPES[4]:
+        message = data if kind == "user/message" or not isinstance(data, dict) else data.get("message")
+        if isinstance(message, dict):
+            _note_retired(faults, message)
+    elif kind == "request/header" and isinstance(data, dict):
+        _note_header(faults, data, version)
+    elif version >= 3 and kind in _RENAMED and "ignorable" not in event:
+        faults.append(Fault("INV-04", "of a type that v3 has renamed", False, "retired_syntax"))
+    return faults
+
+
+def _note_header(faults: list[Fault], data: Object, version: int) -> None:
     header = data.get("header")
     config = header.get("config") if isinstance(header, dict) else None
     if not isinstance(config, dict) or not is_text(config.get("provider")) or not is_text(config.get("model")):
-        yield Fault("INV-03", "without provider or model", False, "invalid_payload")
+        faults.append(Fault("INV-03", "without provider or model", False, "invalid_payload"))
     if version < 2 and data.get("reason") == "fallback":
-        yield Fault("INV-29", "with reason fallback", False, "unsupported_legacy")
+        faults.append(Fault("INV-29", "with reason fallback", False, "unsupported_legacy"))
     if version >= 3 and isinstance(header, dict) and "system" in header:
-        yield Fault("INV-31", "with a system prompt", False, "retired_syntax")
+        faults.append(Fault("INV-31", "with a system prompt", False, "retired_syntax"))
 
 
-def _retired_in_message(message: Object) -> Iterator[Fault]:
+def _note_retired(faults: list[Fault], message: Object) -> None:
     source, content = message.get("source"), message.get("content")
     if isinstance(source, dict) and source.get("kind") == "plugin":
-        yield Fault("INV-45", "with a message source of kind plugin", False, "retired_syntax")
-    blocks = content if isinstance(content, list) else []
-    if any(isinstance(block, dict) and block.get("type") == "tool-result" for block in blocks):
-        yield Fault("INV-24", "with a tool-result block", False, "retired_syntax")
+        faults.append(Fault("INV-45", "with a message source of kind plugin", False, "retired_syntax"))
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, dict) and block.get("type") == "tool-result":
+            faults.append(Fault("INV-24", "with a tool-result block", False, "retired_syntax"))
+            return
 
 
 def _is_turn_end(data: Any) -> bool:

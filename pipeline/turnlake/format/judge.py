@@ -191,8 +191,10 @@ class Judge:
                 self.refuse(record, "unsupported_legacy", "unsupported_legacy", kind, record.seq)
             elif not record.is_known:
                 self._unknown_type(record)
-            if not is_regular or kind in self.checked:
+            if not is_regular:
                 self.judge_alone(record, event, record.sources)
+            elif kind in self.checked:
+                self._judge_faults(record, event, envelope.payload_faults(event, self.version))
         if self.issue is None:
             judge_event(self.state, record)
             if self.state.breaches:
@@ -208,16 +210,21 @@ class Judge:
     def judge_alone(self, at: Place, event: Object, sources: Ranges | None) -> None:
         """What an event breaks whatever stands around it."""
         version, kind = self.version or 0, event["type"]
-        faults = (
+        faults = [
             *envelope.envelope_faults(event, version),
             *envelope.surface_faults(event, sources, version, kind in self.known),
             *envelope.payload_faults(event, version),
-        )
+        ]
+        self._judge_faults(at, event, faults)
+
+    def _judge_faults(self, at: Place, event: Object, faults: list[envelope.Fault]) -> None:
+        """Faults that refuse the log do so all; of those that may end it as a tail the first does."""
         for fault in faults:
             if not fault.is_tail:
                 self._refuse_for(at, fault, event)
         for fault in faults:
             if fault.is_tail:
+                kind = event["type"]
                 self.reject_last(at, fault.reason, f"{kind[:100]} {fault.detail}", kind, fault.id)
                 return
 

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from turnlake.format.judge import Verdict
 from turnlake.format.records import Record
 from turnlake.format.scan import LogName, Scan
-from turnlake.sources.lines import MAX_LINE, Line, LineReader, Mark, Overlong
+from turnlake.sources.lines import MAX_LINE, Block, Line, LineReader, Mark, Overlong
 from turnlake.sources.logfile import LogFile
 
 
@@ -39,31 +39,32 @@ class LogPass:
         for records in self.record_blocks():
             yield from records
 
-    def record_blocks(self) -> Iterator[list[Record]]:
+    def record_blocks(self) -> Iterator[Iterator[Record]]:
         """The records of some MB of lines at a time, perhaps none, so that findings can be taken in between.
 
+        Each line is read when its record is asked for: what was parsed last is what is worked on.
         Afterwards `provisional_from` is the number of the first provisional line, None without one, and
         `end_findings` how many of the findings left are about the log's end.
         """
-        scan = self.scan
         for block in self.lines.blocks():
             if block.is_provisional and self.provisional_from is None:
                 self.provisional_from = block.number
-            feed, offset, provisional = scan.feed, block.offset, block.is_provisional
-            records = []
-            for line, data in enumerate(block.lines, block.number):
-                record = feed(line, offset, data, provisional)
-                if record is not None:
-                    records.append(record)
-                elif scan.is_stopped:
-                    break
-                offset += (data.length if isinstance(data, Overlong) else len(data)) + 1
-            yield records
-            if scan.is_stopped:
+            yield self._records(block)
+            if self.scan.is_stopped:
                 break
-        before = len(scan.findings)
-        self.verdict = scan.finish(self.lines.corrupt)
-        self.end_findings = len(scan.findings) - before
+        before = len(self.scan.findings)
+        self.verdict = self.scan.finish(self.lines.corrupt)
+        self.end_findings = len(self.scan.findings) - before
+
+    def _records(self, block: Block) -> Iterator[Record]:
+        feed, offset, provisional = self.scan.feed, block.offset, block.is_provisional
+        for line, data in enumerate(block.lines, block.number):
+            record = feed(line, offset, data, provisional)
+            if record is not None:
+                yield record
+            elif self.scan.is_stopped:
+                return
+            offset += (data.length if isinstance(data, Overlong) else len(data)) + 1
 
 
 def new_scan(log: LogFile) -> Scan:

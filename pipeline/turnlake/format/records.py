@@ -5,10 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from turnlake.format.chunks import PACKED_TYPES, StreamSummary, delta_of
 from turnlake.format.source_seqs import Ranges, expand
 from turnlake.format.values import Object
+
+
+class Order(NamedTuple):
+    """An order of an event's members: whether they are those of a surface event, and what follows `data` in the line."""
+
+    is_surface: bool
+    follower: bytes | None
+
+
+# The orders in which harnesses write the members of events: any other line is kept whole.
+ORDERS = {
+    ("type", "seq", "time", "data"): Order(False, None),
+    ("type", "seq", "time", "data", "surfaceOp"): Order(True, b',"surfaceOp":'),
+    ("type", "seq", "time", "data", "sourceEventSeqs", "surfaceOp"): Order(True, b',"sourceEventSeqs":'),
+    ("type", "seq", "time", "data", "surfaceOp", "sourceEventSeqs"): Order(True, b',"surfaceOp":'),
+    ("type", "seq", "time", "surfaceOp", "data"): Order(True, None),
+    ("type", "seq", "time", "surfaceOp", "sourceEventSeqs", "data"): Order(True, None),
+}
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ from turnlake.format.envelope import KEYS, is_replace
 from turnlake.format.header import Header, is_header, misplaced, read_header
 from turnlake.format.judge import BareLine, Judge, Place, Verdict
 from turnlake.format.legacy import MAY_BE_OLD, Legacy
-from turnlake.format.records import ChunkLine, EventLine, Record
+from turnlake.format.records import ORDERS, ChunkLine, EventLine, Record
 from turnlake.format.source_seqs import Ranges, decode_sources
 from turnlake.format.types import NEWEST_VERSION
 from turnlake.format.values import (
@@ -47,12 +47,6 @@ from turnlake.format.values import (
 from turnlake.sources.lines import Overlong
 
 _WITH_STREAM = frozenset(("assistant/message", "assistant/attempt"))
-# The members of events in the order in which the harness writes them, and whether they are those of a surface event.
-_ORDERS = {
-    ("type", "seq", "time", "data"): False,
-    ("type", "seq", "time", "data", "surfaceOp"): True,
-    ("type", "seq", "time", "data", "sourceEventSeqs", "surfaceOp"): True,
-}
 _PACKED_ORDER = ("type", "seq0", "time0", "data")
 _CHUNK_ORDER = ("type", "seq", "time", "data")
 WENT_BACK = "the time is less than that of the event before"
@@ -108,8 +102,13 @@ class Scan:
         self._legacy = Legacy(session)
         self._tutorial = tutorial.Tutorial(session)
 
-    def feed(self, line: int, offset: int, raw: bytes | Overlong, is_provisional: bool) -> Record | None:
-        """The record in the next line; None for the header and where a finding says what is wrong."""
+    def feed(
+        self, line: int, offset: int, raw: bytes | Overlong, is_provisional: bool, is_kept: bool = False
+    ) -> Record | None:
+        """The record in the next line; None for the header and where a finding says what is wrong.
+
+        `is_kept` says that it was stored whole, as it is not written as the harness writes it.
+        """
         judge = self._judge
         judge.records += 1
         at = self._last = BareLine(line, offset, raw)
@@ -119,7 +118,10 @@ class Scan:
             try:
                 value = orjson.loads(raw)  # type: ignore[arg-type] # an overlong line is refused as well
                 # Nothing is hidden in a line that is written back as it is: no member twice, no other spelling.
-                is_plain = orjson.dumps(value) == raw
+                is_plain = orjson.dumps(value) == raw and not is_kept
+                if not is_plain and b"-0" in raw:
+                    # orjson takes -0 for 0, and JavaScript does not.
+                    value = parse_leniently(raw)  # type: ignore[arg-type]
             except orjson.JSONDecodeError:
                 value, is_plain, is_odd = self._parse_oddly(at), False, True
             except TypeError:
@@ -273,7 +275,7 @@ class Scan:
     ) -> ChunkLine | None:
         """An assistant/chunk event; None where it is no proper one."""
         data, seq, time = value.get("data"), value.get("seq"), value.get("time")
-        if type(data) is not dict or type(seq) is not int or not 0 <= seq <= MAX_SAFE or not is_int(time):
+        if type(data) is not dict or not is_count(seq) or not is_int(time):
             return None
         chunk: Any = data.get("chunk")
         turn, step = data.get("turn"), data.get("step")
@@ -288,8 +290,9 @@ class Scan:
                 call_id = call_id if isinstance(call_id, str) else None
                 name = name if isinstance(name, str) and call_id is not None else None
             first = time if holds_anything(chunk_type, chunk) else None
+        is_regular = tuple(value) == _CHUNK_ORDER and type(seq) is int
+        seq = int(seq)
         self._place(at, seq, 1, "assistant/chunk")
-        is_regular = tuple(value) == _CHUNK_ORDER
         record = ChunkLine(
             at.line,
             at.offset,
@@ -353,23 +356,26 @@ class Scan:
         time: Any = event.get("time")
         owns_message = judge.known.get(kind)
         # Whether the members stand as those of a surface event do; None where not even so as the harness writes them.
-        is_surface = _ORDERS.get(tuple(event)) if is_plain and event is written and type(time) is int else None
-        op = event["surfaceOp"] if is_surface else None
+        is_written = is_plain and event is written and type(time) is type(written["seq"]) is int
+        order = ORDERS.get(tuple(event)) if is_written and -MAX_SAFE <= time <= MAX_SAFE else None
+        is_surface = None if order is None else order.is_surface
+        is_append = is_surface and event["surfaceOp"] == "append"
         is_regular = (
             is_surface is not None
             and is_surface is owns_message
             and type(event["data"]) is dict
-            and -MAX_SAFE <= time <= MAX_SAFE
-            and (op is None or op == "append")
-            and (sources is None or (len(sources) == 2 and sources[1] < seq))
+            and is_append is is_surface
+            and (len(event) < 6 or (sources is not None and len(sources) == 2 and sources[1] < seq))
         )
         # Columns give the line back: else it is kept whole.
         is_told = is_regular or (
             is_surface is not None
-            and (op is None or op == "append" or is_replace(op, self._version))
+            and (is_append is is_surface or _is_plain_replace(event["surfaceOp"], self._version))
             and (sources is not None or "sourceEventSeqs" not in event)
         )
-        stream = self._stream(at, event, seq) if kind in _WITH_STREAM else None
+        # In v0 and v1 a member of that name means nothing.
+        has_stream = kind in _WITH_STREAM and (self._version >= 2 or self.header is None)
+        stream = self._stream(at, event, seq) if has_stream else None
         record = EventLine(
             at.line,
             at.offset,
@@ -505,6 +511,11 @@ class Scan:
             code = "invalid_utf8"
         self._judge.find(at, code, "read by the standard JSON parser")
         return value
+
+
+def _is_plain_replace(op: Any, version: int) -> bool:
+    """Whether a replace operation is written as the harness writes it."""
+    return is_replace(op, version) and next(iter(op)) == "op" and all(type(end) is int for end in [*op.values()][1:])
 
 
 def _could_be_event(value: Any) -> bool:

@@ -24,10 +24,14 @@ class BadRecord(Exception):
 
 
 def is_int(value: object) -> TypeGuard[int]:
-    """True for a JavaScript safe integer; 1.0 is one, true is not."""
+    """True for a JavaScript safe integer; 1.0 is one, true and -0 are not."""
     if type(value) is int:
         return -MAX_SAFE <= value <= MAX_SAFE
-    return type(value) is float and value.is_integer() and abs(value) <= MAX_SAFE
+    return type(value) is float and value.is_integer() and abs(value) <= MAX_SAFE and not _is_minus_zero(value)
+
+
+def _is_minus_zero(value: float) -> bool:
+    return value == 0 and math.copysign(1, value) < 0
 
 
 def is_count(value: object) -> TypeGuard[int]:
@@ -63,6 +67,8 @@ def _no_constant(text: str) -> NoReturn:
 
 
 def _number(text: str) -> int | float:
+    if text == "-0":
+        return -0.0
     return int(text) if len(text) < 300 else _finite(text)
 
 

@@ -122,8 +122,9 @@ def _read(reading: LogPass, log_id: str, rows: PartRows, tail: PartRows, outline
     findings, see = reading.scan.findings, outline.see
     for records in reading.record_blocks():
         is_lasting = reading.provisional_from is None
-        (rows if is_lasting else tail).add(records, log_id)
+        add = (rows if is_lasting else tail).add
         for record in records:
+            add(record, log_id)
             see(record)
         if is_lasting and not reading.scan.is_stopped:
             # The last one stays: the next line may be of its kind.
@@ -156,7 +157,7 @@ def _convert_again(log: LogFile, stored: Stored, rows: PartRows, tail: PartRows)
     for line in stored_lines(stored.row, stored.events, stored.chunk_runs):
         record = scan.feed(*line)
         if record is not None:
-            (tail if record.is_provisional else rows).add((record,), log.log_id)
+            (tail if record.is_provisional else rows).add(record, log.log_id)
     verdict = scan.finish(None)
     # What is stored is no proof of itself.
     row = stored.row | {"parser_version": tables.PARSER_VERSION, "proof": None}

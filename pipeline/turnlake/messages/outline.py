@@ -55,12 +55,12 @@ class Outline:
     """The steps of a log, as its records are seen one after the other.
 
     `seed_length` gives that of the header once it is read: no run of chunks reaches across the inherited prefix.
-    Of a log of more than `most` steps, `is_given_up` is True and nothing is kept: memory must not grow with one log.
+    Bounded, of a log of more than MOST_STEPS `is_given_up` is True and nothing is kept: memory must not grow with one log.
     """
 
-    def __init__(self, seed_length: Callable[[], int | None], most: int | None = MOST_STEPS) -> None:
+    def __init__(self, seed_length: Callable[[], int | None], *, is_bounded: bool = True) -> None:
         self.steps: list[ProofStep] = []
-        self._most = most
+        self._is_bounded = is_bounded
         self.is_given_up = False
         self._seed_length = seed_length
         # The chunks that the next ones may join.
@@ -78,7 +78,7 @@ class Outline:
 
     def _keep(self, step: ProofStep) -> None:
         self.steps.append(step)
-        if self._most is not None and len(self.steps) > self._most:
+        if self._is_bounded and len(self.steps) > MOST_STEPS:
             self.is_given_up = True
             self.steps.clear()
 
@@ -111,7 +111,7 @@ class Outline:
 
 def outline_of(records: Iterable[Record], seed_length: int | None) -> list[ProofStep]:
     """The steps of records, however many."""
-    outline = Outline(lambda: seed_length, most=None)
+    outline = Outline(lambda: seed_length, is_bounded=False)
     for record in records:
         outline.see(record)
     return outline.steps

@@ -31,7 +31,9 @@ def is_log(log: LogFile) -> bool:
         with open_log(log, MAX_LINE) as file:
             reading = LogPass(log, file, container_of(log))
             # Without a complete line the pass is at its end, and has judged that too.
-            next(reading.record_blocks(), None)
+            for records in reading.record_blocks():
+                next(records, None)
+                break
     except OSError:
         return True
     return not reading.scan.is_no_log
@@ -42,7 +44,7 @@ def refused(log: LogFile) -> RefusedLog | None:
     try:
         with open_log(log, MAX_LINE) as file:
             reading = LogPass(log, file, container_of(log))
-            for _ in reading.record_blocks():
+            for _ in reading.records():
                 pass
     except OSError:
         return RefusedLog(log.source, log.path, "unreadable", None, False)

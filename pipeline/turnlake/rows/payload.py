@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from turnlake.format.records import ChunkLine, EventLine
+from turnlake.format.records import ORDERS, ChunkLine, EventLine
 from turnlake.format.values import Object, scrubbed
 
 _DATA = b'"data":'
 _STREAM = b',"stream":['
+# Longer lines that are not plain have a payload written anew: taking one apart takes many times its memory.
+EXACT_BYTES = 4 << 20
 _BLANKS = re.compile(r"[ \t\n\r]*")
 
 
@@ -32,20 +34,18 @@ def payload_of(record: EventLine) -> Payload:
     """
     data: Any = record.event.get("data")
     if record.is_plain:
-        raw = record.raw
-        start, end = raw.index(_DATA) + len(_DATA), -1
-        # Nothing that follows data can hold the name of the next member.
-        if "sourceEventSeqs" in record.event:
-            end = raw.rindex(b',"sourceEventSeqs":')
-        elif "surfaceOp" in record.event:
-            end = raw.rindex(b',"surfaceOp":')
+        raw, follower = record.raw, ORDERS[tuple(record.event)].follower
+        start = raw.index(_DATA) + len(_DATA)
+        # Nothing behind data can hold the name of the member that follows it.
+        end = -1 if follower is None else raw.rindex(follower)
         text = raw[start:end]
         return Payload(text) if record.stream is None else Payload(*_without_stream(text, data))
     if record.is_odd:
         # Half a surrogate pair stands in the payload as an escape; the stream stays where it is.
         whole = scrubbed(data)
         stream = None if record.stream is None else json_text(whole["stream"])
-        return Payload(_as_written(record, data) or json_text(data), stream, json_text(whole))
+        text = _as_written(record, data) or json_text(data)
+        return Payload(text, stream, None if text == json_text(whole) else json_text(whole))
     printed = json_text(data)
     text = _as_written(record, data) or printed
     if record.stream is None:
@@ -88,7 +88,7 @@ def _without_stream(text: bytes, data: Object) -> tuple[bytes, bytes]:
 
 def _as_written(record: EventLine, data: Any) -> bytes | None:
     """The text of the member `data` in a line of any form; None where the event does not come from the line as it is."""
-    if record.normalised_from is not None or "data" not in record.event:
+    if record.normalised_from is not None or "data" not in record.event or len(record.raw) > EXACT_BYTES:
         return None
     text = record.raw.decode("utf-8", "replace")
     decode = json.JSONDecoder().raw_decode
@@ -114,6 +114,8 @@ def _as_written(record: EventLine, data: Any) -> bytes | None:
 
 def _names_twice(text: bytes) -> bool:
     """Whether an object in JSON text names a member twice: SQL takes the first of them, and Python the last."""
+    if len(text) > EXACT_BYTES:
+        return False
     found = False
 
     def see(members: list[tuple[str, Any]]) -> None:

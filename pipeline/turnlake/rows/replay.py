@@ -60,7 +60,7 @@ def stored_lines(log: Row, events: Iterable[Path], runs: Iterable[Path]) -> Iter
             content = _chunk_line(row)
         else:
             content = _event_line(row, version)
-        yield Line(row["line"], row["byte_offset"], content, row["is_provisional"])
+        yield Line(row["line"], row["byte_offset"], content, row["is_provisional"], row["raw_line"] is not None)
 
 
 def read_version(log: Row) -> int:

@@ -49,7 +49,8 @@ def stored_lines(log: Row, events: Iterable[Path], runs: Sequence[Path], version
         for row in of_line:
             (streams if row.get("form") == "stream" else own).append(row)
         [row] = own
-        yield Line(number, row["byte_offset"], _content(row, streams, version), row["is_provisional"])
+        content = _content(row, streams, version)
+        yield Line(number, row["byte_offset"], content, row["is_provisional"], row["raw_line"] is not None)
 
 
 def _line_number(row: Row) -> int:

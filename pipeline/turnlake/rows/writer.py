@@ -65,6 +65,8 @@ def parquet_writer(path: Path, table: Table) -> Writer:
         column_encoding={leaf.get(name, name): "DELTA_BINARY_PACKED" for name in table.encoded("delta")},
         write_statistics=[name for name in PRUNED_BY if name in table.names],
         write_page_checksum=True,
+        # Text compresses better in large pages, and is read in whole row groups anyway.
+        data_page_size=GROUP_BYTES,
     )
 
 
@@ -157,18 +159,15 @@ class PartRows:
         # Bytes of the lines since the last row group.
         self._held = 0
 
-    def add(self, records: Iterable[Record], log_id: str) -> None:
-        """The rows of records; a row group is written whenever enough has come together."""
-        add_event, add_run = self._events.add, self._runs.add
-        to_event, to_run = event_row.event_row, chunk_row.chunk_row
-        for record in records:
-            if isinstance(record, ChunkLine):
-                add_run(*to_run(record, log_id))
-            else:
-                add_event(*to_event(record, log_id))
-            self._held += len(record.raw)
-            if self._held > GROUP_BYTES:
-                self._flush()
+    def add(self, record: Record, log_id: str) -> None:
+        """The row of a record; a row group is written whenever enough has come together."""
+        if isinstance(record, ChunkLine):
+            self._runs.add(*chunk_row.chunk_row(record, log_id))
+        else:
+            self._events.add(*event_row.event_row(record, log_id))
+        self._held += len(record.raw)
+        if self._held > GROUP_BYTES:
+            self._flush()
 
     def add_findings(self, findings: Iterable[Finding], log_id: str | None) -> None:
         """The rows of findings."""

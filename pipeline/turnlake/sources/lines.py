@@ -187,6 +187,8 @@ class Line(NamedTuple):
     offset: int
     data: bytes | Overlong
     is_provisional: bool
+    # Of a stored line: it was kept whole, since it is not written as the harness writes it.
+    is_kept: bool = False
 
 
 def read_lines(reader: LineReader) -> Iterator[Line]:

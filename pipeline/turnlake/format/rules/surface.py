@@ -81,7 +81,7 @@ def _fold(state: LogState, record: EventLine, data: Object) -> None:
         state.surface.append(seq)
     elif isinstance(op, dict):
         first, last = compactions.replaced_range(op, state.version)
-        span = _span(state.surface, first, last)
+        span = span_of(state.surface, first, last)
         if span is None:
             state.error("INV-06", f"replaces {first} to {last}, which is no range of the surface")
             state.surface.append(seq)
@@ -91,7 +91,7 @@ def _fold(state: LogState, record: EventLine, data: Object) -> None:
         state.results[seq] = _all_but_content(data, state.version)
 
 
-def _span(surface: list[int], first: Any, last: Any) -> slice | None:
+def span_of(surface: list[int], first: Any, last: Any) -> slice | None:
     """Where the nodes first to last stand on the surface; None where they are no range of it."""
     try:
         start = surface.index(first)

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logs import Session, Stored, codes, dumps, event_texts, file_name, header, read, read_bytes
-from turnlake.format.runs import packed_run, single_run, stream_runs
+from turnlake.format.chunks import StreamSummary, chunk_type_of, packed_row, summarize
+from turnlake.format.records import ChunkLine
+from turnlake.format.scan import LogName, Scan
 from turnlake.format.values import MAX_SAFE, BadRecord
 
 Object = dict[str, Any]
@@ -26,13 +28,24 @@ def changed(row: Object, **data: Any) -> Object:
     return row | {"data": {key: value for key, value in (row["data"] | data).items() if value is not ...}}
 
 
-def packed(row: Object) -> Any:
-    return packed_run(row, dumps(row))
+def packed(row: Object) -> ChunkLine:
+    """The record of a packed row in the second line of a log of format 0."""
+    packed_row(row)
+    scan = Scan(LogName(0, "s"))
+    scan.feed(1, 0, dumps(header(0)), False)
+    record = scan.feed(2, 100, dumps(row), False)
+    assert isinstance(record, ChunkLine)
+    return record
+
+
+def chunks(row: Object) -> list[tuple[int, Object]]:
+    """The chunks of a packed row with their times."""
+    return [(event["time"], event["data"]["chunk"]) for event in packed(row).logical()]
 
 
 def test_a_packed_row_expands() -> None:
     run = packed(TEXT_ROW)
-    assert list(run.chunks()) == [
+    assert chunks(TEXT_ROW) == [
         (1000, {"type": "text-delta", "index": 0, "text": "Hel"}),
         (1015, {"type": "text-delta", "index": 0, "text": "lo "}),
         (1013, {"type": "text-delta", "index": 0, "text": ""}),
@@ -42,11 +55,10 @@ def test_a_packed_row_expands() -> None:
 
 
 def test_reasoning_and_calls_expand() -> None:
-    assert next(packed(TEXT_ROW | {"type": "reasoning-chunks"}).chunks())[1]["type"] == "reasoning-delta"
-    deltas = [chunk for _, chunk in packed(CALL_ROW).chunks()]
+    assert chunks(TEXT_ROW | {"type": "reasoning-chunks"})[0][1]["type"] == "reasoning-delta"
     delta = {"type": "tool-call-delta", "index": 2, "id": "c1", "name": "bash"}
-    assert deltas == [delta | {"argumentsDelta": "{"}, delta | {"argumentsDelta": "}"}]
-    assert "name" not in next(packed(changed(CALL_ROW, name=...)).chunks())[1]
+    assert [chunk for _, chunk in chunks(CALL_ROW)] == [delta | {"argumentsDelta": text} for text in ("{", "}")]
+    assert "name" not in chunks(changed(CALL_ROW, name=...))[0][1]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +131,8 @@ def test_malformed_rows(row: Object) -> None:
 )
 def test_floats_without_fraction_are_integers(row: Object) -> None:
     run = packed(row)
-    assert run.dt == [15, -2, 40] and all(type(step) is int for step in [*run.dt, run.time_ms, run.last_time_ms])
+    times = [*run.times(), run.time_ms, run.last_time_ms]
+    assert times == [1000, 1015, 1013, 1053, 1000, 1053] and all(type(time) is int for time in times)
 
 
 STREAM: list[Object] = [
@@ -130,11 +143,9 @@ STREAM: list[Object] = [
 ]
 
 
-def test_a_stream_expands() -> None:
-    chunks = [pair for run in stream_runs(STREAM, dumps(STREAM)) for pair in run.chunks()]
-    assert [time for time, _ in chunks] == [1, 4, 24, 30, 31]
-    assert chunks[3][1] == {"type": "tool-call-delta", "index": 1, "id": "c1", "name": "bash", "argumentsDelta": "{}"}
-    assert chunks[4][1] == {"type": "usage", "usage": {"inputTokens": 9}}
+def test_a_stream_is_summed_up() -> None:
+    assert summarize(STREAM) == StreamSummary(5, 31, 4, 30, STREAM[3]["chunk"], None)
+    assert summarize([]) == StreamSummary(0, None, None, None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +172,7 @@ def test_a_stream_expands() -> None:
 )
 def test_a_malformed_stream_refuses_the_log_and_keeps_the_event(record: Any) -> None:
     with pytest.raises(BadRecord):
-        stream_runs([*STREAM, record], dumps([*STREAM, record]))
+        summarize([*STREAM, record])
     session = Session(4).open_step()
     message = {"id": "a", "role": "assistant", "content": [], "source": {"kind": "model"}}
     session.add("assistant/message", session.place | {"message": message, "stream": [record]}, surfaceOp="append")
@@ -170,18 +181,18 @@ def test_a_malformed_stream_refuses_the_log_and_keeps_the_event(record: Any) -> 
     assert "INV-27" in codes(log)
     stored = Stored(session.raw)
     assert stored.replayed() == event_texts(log)
-    assert stored.runs == []
+    assert stored.runs == [] and stored.events[-1]["stream"] is None
 
 
 @pytest.mark.parametrize("stream", [None, {}, "x", 1])
 def test_a_stream_that_is_no_list(stream: Any) -> None:
     with pytest.raises(BadRecord):
-        stream_runs(stream, b"")
+        summarize(stream)
 
 
 @pytest.mark.parametrize("chunk", [None, [], "x", {}, {"type": ""}, {"type": 1}])
 def test_what_is_no_chunk(chunk: Any) -> None:
-    assert single_run(chunk, 1) is None
+    assert chunk_type_of(chunk) is None
 
 
 def test_an_empty_stream_is_legal_and_no_attempt_is_lost() -> None:
