@@ -181,7 +181,13 @@ EVENTS = Table(
         _int("time_ms", "Time of the event, Unix ms; not monotonic.", "delta"),
         _text(
             "payload",
-            "JSON text of the event's `data` as written, older shapes normalised; a `stream` in it that is kept in chunk_runs reads `[]`.",
+            "JSON text of the event's `data` as written, older shapes normalised.",
+            "plain",
+        ),
+        _text(
+            "stream",
+            "The payload's `stream` as written (v2 and later), which reads `[]` there; NULL where the event has no "
+            "well-formed stream.",
             "plain",
         ),
         _text(
@@ -254,19 +260,14 @@ EVENTS = Table(
 
 CHUNK_RUNS = Table(
     "chunk_runs",
-    "One row per run of stream chunks as stored: a packed row, a single chunk, or a record of an embedded stream.",
+    "One row per line of a log that holds stream chunks (v0 and v1): a packed row or a single chunk.",
     (
         _LOG_ID,
         _BRANCH,
-        _int(
-            "seq",
-            "Sequence number of the run's first chunk; of a record of an embedded stream that of its event.",
-            "delta",
-        ),
-        _int("ordinal", "Position of a record in its embedded stream, from 0; NULL elsewhere.", "delta"),
+        _int("seq", "Sequence number of the line's first chunk.", "delta"),
         _LINE,
         _BYTE_OFFSET,
-        _text("form", "How the run is stored: packed, single, stream."),
+        _text("form", "How the line holds them: packed, single."),
         _int("turn", "Turn the chunks belong to."),
         _int("step", "Step the chunks belong to."),
         _text(
@@ -279,19 +280,8 @@ CHUNK_RUNS = Table(
         _int("last_time_ms", "Time of the last chunk, Unix ms.", "delta"),
         _int("first_token_ms", "Time of the run's first delta that holds text, a tool name or arguments.", "delta"),
         _text("call_id", "Tool call of tool-call deltas.", "plain"),
-        _text("tool_name", "Tool name of tool-call deltas; NULL where the record has none."),
-        Column(
-            "dt",
-            "ints",
-            "Milliseconds from each chunk to the next, one less than there are chunks; NULL for a chunk stored alone.",
-            "delta",
-        ),
-        Column("texts", "texts", "Text or arguments of each delta; NULL where the chunk is no delta.", "dictionary"),
-        _text(
-            "chunk",
-            "JSON text of the chunk as written, where the other columns can't give it back; else NULL.",
-            "plain",
-        ),
+        _text("tool_name", "Tool name of tool-call deltas; NULL where the line has none."),
+        _text("payload", "JSON text of the line's `data` as written.", "plain"),
         *_FINISH,
         *_USAGE,
         _IS_PROVISIONAL,
