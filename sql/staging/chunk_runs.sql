@@ -1,4 +1,4 @@
--- One row per line of a session that holds stream chunks (v0 and v1); the text left out.
+-- One row per line of stream chunks (v0 and v1) of a session; the text left out.
 -- grain: session_id, line
 -- rows depend on: session_id
 -- stored as: cached view
@@ -12,7 +12,7 @@ select
     seq,
     -- Line of the log, from 1; the header is line 1.
     line,
-    -- How the line holds them: packed, single.
+    -- How the chunks are stored: packed, single.
     form,
     -- Turn the chunks belong to.
     turn,
@@ -28,7 +28,7 @@ select
     time_ms,
     -- Time of the last chunk, Unix ms.
     last_time_ms,
-    -- Time of the run's first delta that holds text, a tool name or arguments.
+    -- Time of the line's first delta that holds text, a tool name or arguments.
     first_token_ms,
     -- Tool call of tool-call deltas.
     call_id,

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # Raised whenever the rows of an unchanged log would differ: such logs are then read again.
-PARSER_VERSION = 2
+PARSER_VERSION = 3
 # The integer in `<lake>/format`: raised when an older turnlake could misread the lake.
-LAKE_FORMAT = 1
+LAKE_FORMAT = 2
 
 Type = Literal["text", "int", "bool", "float", "ints", "texts"]
 # "delta" suits numbers that grow slowly, "dictionary" values that recur; "plain" everything else.
@@ -181,13 +181,12 @@ EVENTS = Table(
         _int("time_ms", "Time of the event, Unix ms; not monotonic.", "delta"),
         _text(
             "payload",
-            "JSON text of the event's `data` as written, older shapes normalised.",
+            "JSON text of the event's `data` as written, older shapes normalised; a `stream` in it that is kept beside it reads `[]`.",
             "plain",
         ),
         _text(
             "stream",
-            "The payload's `stream` as written (v2 and later), which reads `[]` there; NULL where the event has no "
-            "well-formed stream.",
+            "The payload's `stream` as written (v2 and later), which reads `[]` there; NULL where the event has no well-formed stream.",
             "plain",
         ),
         _text(
@@ -260,14 +259,14 @@ EVENTS = Table(
 
 CHUNK_RUNS = Table(
     "chunk_runs",
-    "One row per line of a log that holds stream chunks (v0 and v1): a packed row or a single chunk.",
+    "One row per line of stream chunks (v0 and v1): a packed row, or a single chunk.",
     (
         _LOG_ID,
         _BRANCH,
         _int("seq", "Sequence number of the line's first chunk.", "delta"),
         _LINE,
         _BYTE_OFFSET,
-        _text("form", "How the line holds them: packed, single."),
+        _text("form", "How the chunks are stored: packed, single."),
         _int("turn", "Turn the chunks belong to."),
         _int("step", "Step the chunks belong to."),
         _text(
@@ -275,10 +274,10 @@ CHUNK_RUNS = Table(
             "text-delta, reasoning-delta, tool-call-delta, block-start, block-end, usage, finish, or as written.",
         ),
         _int("block_index", "Index of the content block the chunks belong to."),
-        _int("chunk_count", "Chunks in the run."),
+        _int("chunk_count", "Chunks in the line."),
         _int("time_ms", "Time of the first chunk, Unix ms.", "delta"),
         _int("last_time_ms", "Time of the last chunk, Unix ms.", "delta"),
-        _int("first_token_ms", "Time of the run's first delta that holds text, a tool name or arguments.", "delta"),
+        _int("first_token_ms", "Time of the line's first delta that holds text, a tool name or arguments.", "delta"),
         _text("call_id", "Tool call of tool-call deltas.", "plain"),
         _text("tool_name", "Tool name of tool-call deltas; NULL where the line has none."),
         _text("payload", "JSON text of the line's `data` as written.", "plain"),
