@@ -265,31 +265,24 @@ def test_chunks_stay_packed() -> None:
     session.chunk({"type": "text-delta", "index": 0, "text": "c"})
     session.chunk({"type": "usage", "usage": USAGE})
     packed, single, usage = survives(session).runs
-    assert (packed["form"], packed["chunk_count"], packed["dt"], packed["texts"]) == (
-        "packed",
-        3,
-        [2, -1],
-        ["a", "b", ""],
-    )
-    assert (packed["seq"], packed["chunk_type"], packed["chunk"], packed["ordinal"]) == (3, "text-delta", None, None)
+    assert (packed["form"], packed["chunk_count"], packed["seq"]) == ("packed", 3, 3)
+    assert packed["payload"] == '{"turn":1,"step":1,"index":0,"dt":[2,-1],"texts":["a","b",""]}'
+    assert packed["chunk_type"] == "text-delta"
     assert packed["last_time_ms"] == packed["time_ms"] + 1
-    assert (single["form"], single["seq"], single["texts"], single["dt"], single["chunk"]) == (
-        "single",
-        6,
-        ["c"],
-        None,
-        None,
-    )
-    assert (usage["input_tokens"], json.loads(usage["chunk"])) == (8, {"type": "usage", "usage": USAGE})
+    assert (single["form"], single["chunk_count"], single["seq"]) == ("single", 1, 6)
+    assert single["payload"] == '{"turn":1,"step":1,"chunk":{"type":"text-delta","index":0,"text":"c"}}'
+    assert usage["input_tokens"] == 8
+    assert json.loads(usage["payload"])["chunk"] == {"type": "usage", "usage": USAGE}
 
 
-def test_streams_move_to_the_chunk_runs() -> None:
-    stored = survives(Session(4).turn())
+def test_streams_are_kept_beside_the_payload() -> None:
+    session = Session(4).turn()
+    stored = survives(session)
     [message] = [row for row in stored.events if row["type"] == "assistant/message"]
-    assert json.loads(message["payload"])["stream"] == []
-    assert [row["ordinal"] for row in stored.runs] == list(range(9))
-    assert {row["form"] for row in stored.runs} == {"stream"}
-    assert {(row["seq"], row["line"], row["turn"], row["step"]) for row in stored.runs} == {(3, 5, 1, 1)}
+    [data] = [json.loads(line)["data"] for line in session.lines if b'"assistant/message"' in line]
+    assert message["stream"] == dumps(data["stream"]).decode()
+    assert json.loads(message["payload"]) == data | {"stream": []}
+    assert stored.runs == []
 
 
 @pytest.mark.parametrize("place", ["message", "usage", "before", "other"])
