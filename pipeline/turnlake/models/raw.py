@@ -36,6 +36,8 @@ OF_A_RUN = (
     ),
     Column("ordinal", "int", "Position of a record in its embedded stream, from 0; NULL elsewhere."),
     Column("form", "text", "How the run is stored: packed or single, a line of its own; stream, in an event."),
+    Column("chunk_count", "int", "Chunks in the run."),
+    Column("first_token_ms", "int", "Time of the run's first delta that holds text, a tool name or arguments."),
     Column("tool_name", "text", "Tool name of tool-call deltas; NULL where the run has none."),
     Column("payload", "text", "JSON text of the line's `data` as written; NULL in an embedded stream."),
     Column(
