@@ -59,6 +59,7 @@ def write_canaries(root: Path) -> None:
             _write(canaries, root, f"{version}-{number}", log.name, lines, wild=number == 2, damaged=number == 2)
     _write(canaries, root, "types", "session.v4.jsonl", _one_of_each(), wild=False)
     _write(canaries, root, "failures", "session.v4.jsonl", _failures(), wild=False)
+    _write(canaries, root, "chunks", "session.v1.jsonl", _failed_chunks(), wild=False)
 
 
 def _one_of_each() -> list[Any]:
@@ -75,39 +76,50 @@ def _one_of_each() -> list[Any]:
     return events
 
 
+FAILURE = {"message": "m", "code": "c", "requestId": "r", "status": 500}
+USAGE = {"inputTokens": "many", "outputTokens": 1}
+CHUNKS: list[Any] = [
+    {"type": "text-delta", "index": 0, "text": "a", "unknown": "u"},
+    {"type": "usage", "usage": USAGE},
+    {"type": "finish", "reason": {"kind": "error", "failure": FAILURE}},
+    {"type": "zqx sk-zqs91000abcdefghijkl", "text": "b"},
+]
+
+
 def _failures() -> list[Any]:
     """A turn that ends in a failed call after a compaction, a chunk type and a lone surrogate that nobody knows."""
     session = Session(4, id="failures")
-    failure = {"message": "m", "code": "c", "requestId": "r", "status": 500}
-    usage = {"inputTokens": "many", "outputTokens": 1}
     session.open_step()
     session.add("compaction/start", {"compactionId": "k", "turn": 1})
     session.add(
-        "compaction/summary", {"compactionId": "k", "summary": [], "provider": "p", "model": "m", "usage": usage}
+        "compaction/summary", {"compactionId": "k", "summary": [], "provider": "p", "model": "m", "usage": USAGE}
     )
     session.add("compaction/end", {"compactionId": "k", "turn": 1, "error": "e"})
     request = {"provider": "p", "model": "m", "route": {"provider": "p", "model": "m"}, "body": {"model": "m"}}
     session.add("session/title-llm-request", request)
     session.add("web/deepseek-search-llm-request", request)
-    chunks: list[Any] = [
-        {"type": "text-delta", "index": 0, "text": "a", "unknown": "u"},
-        {"type": "usage", "usage": usage},
-        {"type": "finish", "reason": {"kind": "error", "failure": failure}},
-        {"type": "zqx sk-zqs91000abcdefghijkl", "text": "b"},
-    ]
-    stream = [{"type": "chunk", "time": session.time, "chunk": chunk} for chunk in chunks]
+    stream = [{"type": "chunk", "time": session.time, "chunk": chunk} for chunk in CHUNKS]
     session.add("assistant/attempt", {**session.place, "stream": stream})
-    session.add("llm/retry", {**session.place, "retryId": "r", "retry": 1, "failure": failure, "provider": "p"})
+    session.add("llm/retry", {**session.place, "retryId": "r", "retry": 1, "failure": FAILURE, "provider": "p"})
     session.user("a \ud83d lone surrogate", unknown="member")
-    session.add("assistant/message", {**session.place, "stream": stream[:1], "usage": usage, "message": {
+    session.add("assistant/message", {**session.place, "stream": stream[:1], "usage": USAGE, "message": {
         "id": "a", "role": "r", "source": {"kind": "k", "provider": "p", "model": "m"},
         "content": [{"type": "tool-call", "id": "c", "name": "n", "arguments": "{}"}],
     }}, surfaceOp="append")  # fmt: skip
     session.add("tool/call", {**session.place, "callId": "c", "name": "n", "arguments": "{}"})
     session.add("session/title", {"title": "t", "source": {"kind": "k"}})
-    session.turn_end("error", step=1, error=failure, **failure)
+    session.turn_end("error", step=1, error=FAILURE, **FAILURE)
     session.turn_start()
     session.turn_end("zqx sk-zqs91001abcdefghijkl")
+    return [json.loads(line) for line in session.lines]
+
+
+def _failed_chunks() -> list[Any]:
+    """The same chunks as lines of their own."""
+    session = Session(1, id="chunks")
+    session.open_step()
+    for chunk in CHUNKS:
+        session.chunk(chunk)
     return [json.loads(line) for line in session.lines]
 
 

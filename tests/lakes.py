@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -50,11 +51,18 @@ class Log:
     ) -> int:
         """Adds a run of stream chunks, a packed row where it has several texts; returns the seq of its first."""
         count = len(texts) if texts else 1
-        row = {"chunk_type": chunk_type, "turn": turn, "step": step, "texts": texts, "chunk_count": count}
-        row |= {"form": "packed" if count > 2 else "single", "dt": [0] * (count - 1)} | columns
-        seq = self._add(self.chunk_runs, row, count)
+        dt = columns.pop("dt", [0] * (count - 1))
+        data: Row = {"turn": turn, "step": step}
+        if count > 1:
+            data |= {"index": columns.get("block_index", 0), "dt": dt}
+            data |= {"id": "c", "args": texts} if chunk_type == "tool-call-delta" else {"texts": texts}
+        else:
+            data["chunk"] = {"type": chunk_type} | ({"text": texts[0]} if texts else {})
+        row = {"chunk_type": chunk_type, "turn": turn, "step": step, "chunk_count": count}
+        row |= {"form": "packed" if count > 1 else "single", "payload": json.dumps(data, separators=(",", ":"))}
+        seq = self._add(self.chunk_runs, row | columns, count)
         row = self.chunk_runs[-1]
-        row.setdefault("last_time_ms", row["time_ms"] + sum(row["dt"] or ()))
+        row.setdefault("last_time_ms", row["time_ms"] + sum(dt))
         if chunk_type.endswith("-delta"):
             row.setdefault("first_token_ms", row["time_ms"])
         return seq
@@ -90,8 +98,7 @@ class Log:
         seq = columns.pop("seq", self.seq)
         place = {"log_id": self.log_id, "branch": self.branch, "seq": seq, "line": self.line, "is_provisional": False}
         rows.append(place | {"time_ms": START_MS + 1000 * self.line} | columns)
-        if columns.get("form") != "stream":
-            self.seq, self.line = seq + count, self.line + 1
+        self.seq, self.line = seq + count, self.line + 1
         return int(seq)
 
 

@@ -217,6 +217,8 @@ def without(cell: Any) -> Any:
 def test_redacted_payloads_are_json(lake: Path, tmp_path: Path) -> None:
     export(lake, tmp_path / "out", redact=True)
     assert [json.loads(row["payload"]) for row in read(tmp_path / "out", "raw.events")]
+    assert [json.loads(row["stream"]) for row in read(tmp_path / "out", "raw.events") if row["stream"] is not None]
+    assert [json.loads(row["payload"]) for row in read(tmp_path / "out", "raw.chunk_runs")]
 
 
 def test_a_plain_copy_holds_the_state_byte_by_byte(sample_lake: Path, tmp_path: Path) -> None:

@@ -193,6 +193,7 @@ def test_lists_and_nulls_are_redacted_too() -> None:
             "type": pa.array(["a", None, "sk-testtesttesttest"]),
             "tool_call_arguments": pa.array([["sk-testtesttesttest", None], None, []], pa.list_(pa.string())),
             "n": pa.array([1, None, 3]),
+            "stream": pa.nulls(3, pa.string()),
         }
     )
     redaction = Redaction({})
@@ -200,6 +201,7 @@ def test_lists_and_nulls_are_redacted_too() -> None:
         "type": ["a", None, mark("ai-key")],
         "tool_call_arguments": [[mark("ai-key"), None], None, []],
         "n": [1, None, 3],
+        "stream": [None] * 3,
     }
     assert redaction.counts["raw.events"] == {"ai-key": 2}
 

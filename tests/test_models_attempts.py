@@ -151,8 +151,8 @@ def test_embedded_streams_are_one_call_an_event(tmp_path: Path) -> None:
         output_tokens=4,
         usage_place="stream",
         first_token_ms=START_MS,
+        stream='[{"type":"chunk","time":1,"chunk":{"type":"usage","usage":{"inputTokens":10,"outputTokens":4}}}]',
     )
-    log.chunk("usage", form="stream", ordinal=0, seq=2, line=4, input_tokens=10, output_tokens=4)
     log.event("llm/retry", 1, 1)
     log.event("llm/retry-started", 1, 1)
     log.message(input_tokens=100, output_tokens=20, cache_read_tokens=30, cache_write_tokens=5, usage_place="message")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -223,14 +224,27 @@ def test_a_time_that_is_no_instant_is_null(tmp_path: Path) -> None:
     ]
 
 
+STREAM = json.dumps(
+    [
+        {"type": "text-chunks", "time0": 10, "index": 0, "dt": [5], "texts": ["a", "b"]},
+        {"type": "chunk", "time": 20, "chunk": {"type": "finish"}},
+        {"type": "text-chunks", "time0": 30, "index": 0, "dt": [], "texts": ["c"]},
+        {
+            "type": "chunk",
+            "time": 40,
+            "chunk": {"type": "tool-call-delta", "index": 1, "id": "c1", "name": "bash", "argumentsDelta": "x"},
+        },
+        {"type": "chunk", "time": 50, "chunk": {"type": "text-delta", "index": 2, "text": 7}},
+    ]
+)
+
+
 def test_chunks_are_expanded_exactly(tmp_path: Path) -> None:
     log = Log(inherited_event_count=2)
     log.chunk("text-delta", texts=["Hel", "lo ", "wor", "ld"], dt=[15, -2, 40], seq=0, time_ms=1000, block_index=0)
-    log.chunk("usage", texts=None, dt=[], chunk='{"type":"usage"}', time_ms=2000)
-    message = log.message()
-    log.chunk("text-delta", form="stream", ordinal=0, seq=message, texts=["a", "b"], dt=[5], time_ms=10)
-    log.chunk("finish", form="stream", ordinal=1, seq=message, dt=None, time_ms=20, chunk="{}")
-    log.chunk("text-delta", form="stream", ordinal=2, seq=message, texts=["c"], dt=[], time_ms=30)
+    log.chunk("usage", time_ms=2000)
+    log.chunk("tool-call-delta", texts=["{", "}"], dt=[1], time_ms=2500)
+    log.message(stream=STREAM)
     db = built(tmp_path, log)
     chunks = rows(db, "from raw.chunks order by seq, position")
     found = [(c["seq"], c["position"], c["time_ms"], c["text"], c["is_inherited"]) for c in chunks]
@@ -240,13 +254,64 @@ def test_chunks_are_expanded_exactly(tmp_path: Path) -> None:
         (2, None, 1013, "wor", False),
         (3, None, 1053, "ld", False),
         (4, None, 2000, None, False),
-        (5, 0, 10, "a", False),
-        (5, 1, 15, "b", False),
-        (5, 2, 20, None, False),
-        (5, 3, 30, "c", False),
+        (5, None, 2500, "{", False),
+        (6, None, 2501, "}", False),
+        (7, 0, 10, "a", False),
+        (7, 1, 15, "b", False),
+        (7, 2, 20, None, False),
+        (7, 3, 30, "c", False),
+        (7, 4, 40, "x", False),
+        (7, 5, 50, None, False),
     ]
     assert [c["chunk"] for c in chunks][4] == '{"type":"usage"}'
     assert chunks[0]["session_id"] == "s1" and chunks[0]["turn"] == 1
+
+
+def test_records_of_streams_are_runs_as_lines_are(tmp_path: Path) -> None:
+    log = Log(inherited_event_count=1)
+    log.message(3, 4, stream=STREAM)
+    log.chunk("text-delta", texts=["a", "b"], dt=[-5], time_ms=1000)
+    log.chunk("text-delta", texts=["alone"])
+    db = built(tmp_path, log)
+    names = ("form", "ordinal", "seq", "chunk_type", "block_index", "chunk_count", "time_ms", "last_time_ms")
+    found = rows(db, "from raw.chunk_runs order by line, ordinal")
+    assert [tuple(row[name] for name in names) for row in found[:-1]] == [
+        ("stream", 0, 0, "text-delta", 0, 2, 10, 15),
+        ("stream", 1, 0, "finish", None, 1, 20, 20),
+        ("stream", 2, 0, "text-delta", 0, 1, 30, 30),
+        ("stream", 3, 0, "tool-call-delta", 1, 1, 40, 40),
+        ("stream", 4, 0, "text-delta", 2, 1, 50, 50),
+        ("packed", None, 1, "text-delta", None, 2, 1000, 995),
+    ]
+    assert [(row["dt"], row["texts"]) for row in found] == [
+        ([5], ["a", "b"]),
+        (None, None),
+        ([], ["c"]),
+        (None, ["x"]),
+        (None, None),
+        ([-5], ["a", "b"]),
+        (None, ["alone"]),
+    ]
+    assert [row["chunk"] for row in found[:3]] == [None, '{"type":"finish"}', None]
+    assert [(row["call_id"], row["tool_name"]) for row in found[2:5]] == [(None, None), ("c1", "bash"), (None, None)]
+    assert [row["first_token_ms"] for row in found[:5]] == [10, None, 30, 40, None]
+    assert {(row["turn"], row["step"], row["is_inherited"]) for row in found[:5]} == {(3, 4, True)}
+
+
+def test_a_query_for_lines_reads_no_streams_and_no_payload(tmp_path: Path) -> None:
+    log = Log()
+    log.message(stream=STREAM)
+    log.chunk("text-delta", texts=["a", "b"])
+    db = built(tmp_path, log)
+    assert len(rows(db, "from staging.chunk_runs")) == 1
+    for query in (
+        "select * exclude (ordinal, dt, texts, chunk, payload) from raw.chunk_runs where form <> 'stream'",
+        "from staging.chunk_runs",
+    ):
+        [(_, plan)] = db.execute(f"explain (format json) {query}").fetchall()
+        assert not [name for name in ('"stream"', '"payload"') if name in plan], query
+    [(_, plan)] = db.execute("explain (format json) select texts from raw.chunk_runs").fetchall()
+    assert '"stream"' in plan and '"payload"' in plan
 
 
 def test_loads_are_read_as_they_are_written(tmp_path: Path) -> None:

@@ -89,7 +89,6 @@ chunk_facts as (
     select *
     from staging.chunk_runs
     where not is_inherited
-        and form <> 'stream'
         and chunk_type in ('usage', 'finish')
 ),
 

@@ -12,7 +12,6 @@ with written_again as (
     select session_id, branch, seq, seq + chunk_count - 1
     from staging.chunk_runs
     where branch > 0
-        and form <> 'stream'
 )
 
 select distinct

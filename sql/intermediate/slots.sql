@@ -23,8 +23,7 @@ stream_rows as (
         case when ends_with(chunk_type, '-delta') then last_time_ms end as last_token_ms
     from staging.chunk_runs
     inner join numbered using (session_id)
-    where form <> 'stream'
-        and not is_inherited
+    where not is_inherited
 
     union all
 

@@ -59,7 +59,6 @@ ends as (
         select session_id, seq + chunk_count - 1, last_time_ms
         from staging.chunk_runs
         semi join open_turns using (session_id)
-        where form <> 'stream'
     )
     group by all
 ),

@@ -19,7 +19,6 @@ lines as (
     select session_id, line, seq
     from staging.chunk_runs
     semi join parameters using (session_id)
-    where form <> 'stream'
 ),
 
 -- A request that nothing answered saw all that came until the next of these.

@@ -48,6 +48,8 @@ chunks as (
     select c.*
     from raw.chunks as c
     semi join parameters using (log_id)
+    -- Known before the query runs, so the chunks of no other session are expanded.
+    where c.session_id = coalesce(getvariable('session_id'), c.session_id)
     qualify c.form = 'stream' or c.branch = max(c.branch) over (partition by c.session_id, c.seq)
 ),
 

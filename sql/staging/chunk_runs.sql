@@ -1,5 +1,5 @@
--- One row per run of stream chunks of a session, as stored; the text left out.
--- grain: session_id, line, ordinal?
+-- One row per line of stream chunks (v0 and v1) of a session; the text left out.
+-- grain: session_id, line
 -- rows depend on: session_id
 -- stored as: cached view
 
@@ -8,13 +8,11 @@ select
     session_id,
     -- 0, and one more each time the sequence numbers of the log go back (two writers).
     branch,
-    -- Sequence number of the run's first chunk; of a record of an embedded stream that of its event.
+    -- Sequence number of the line's first chunk.
     seq,
-    -- Position of a record in its embedded stream, from 0; NULL elsewhere.
-    ordinal,
     -- Line of the log, from 1; the header is line 1.
     line,
-    -- How the run is stored: packed, single, stream.
+    -- How the chunks are stored: packed, single.
     form,
     -- Turn the chunks belong to.
     turn,
@@ -24,17 +22,17 @@ select
     chunk_type,
     -- Index of the content block the chunks belong to.
     block_index,
-    -- Chunks in the run.
+    -- Chunks in the line.
     chunk_count,
     -- Time of the first chunk, Unix ms.
     time_ms,
     -- Time of the last chunk, Unix ms.
     last_time_ms,
-    -- Time of the run's first delta that holds text, a tool name or arguments.
+    -- Time of the line's first delta that holds text, a tool name or arguments.
     first_token_ms,
     -- Tool call of tool-call deltas.
     call_id,
-    -- Tool name of tool-call deltas; NULL where the record has none.
+    -- Tool name of tool-call deltas; NULL where the line has none.
     tool_name,
     -- Kind of the stream's last `finish`: stop, tool-calls, max-tokens, error, aborted.
     finish_kind,
@@ -72,4 +70,5 @@ select
         or cache_write_tokens is not null
         or reasoning_tokens is not null as has_usage
 from raw.chunk_runs
-where log_id in (select log_id from staging.sessions)
+where form <> 'stream'
+    and log_id in (select log_id from staging.sessions)

@@ -72,7 +72,7 @@ _EVENTS = _table(
     own="surface_op normalised_from usage_place",
     hashed="log_id message_id source_name call_id parent_call_id tool_call_ids error_request_id related_id "
     "inserted_ids child_id",
-    drop="payload sql_payload raw_line arguments tool_call_arguments error_message invalid_usage label",
+    drop="payload stream sql_payload raw_line arguments tool_call_arguments error_message invalid_usage label",
     known={
         "type": words.EVENT_TYPES,
         "role": words.ROLES,
@@ -87,11 +87,11 @@ _EVENTS = _table(
 )
 
 _CHUNK_RUNS = _table(
-    keep="branch seq ordinal line byte_offset turn step block_index chunk_count time_ms last_time_ms first_token_ms dt "
+    keep="branch seq line byte_offset turn step block_index chunk_count time_ms last_time_ms first_token_ms "
     f"error_status is_provisional {_RAW_USAGE}",
     own="form",
     hashed="log_id call_id error_request_id",
-    drop="texts chunk error_message invalid_usage raw_line",
+    drop="payload error_message invalid_usage raw_line",
     known={"chunk_type": words.CHUNK_TYPES, "tool_name": words.TOOLS, **_FAILURE},
 )
 

@@ -20,7 +20,7 @@ from turnlake.export.columns import COLUMNS
 from turnlake.export.metrics import Metrics
 from turnlake.export.redact import Redaction
 from turnlake.export.snapshot import Snapshot, snapshot
-from turnlake.export.streams import redacted_streams
+from turnlake.export.streams import redacted_lines
 from turnlake.export.target import MADE_BY, MANIFEST, new_folder
 from turnlake.files import make_folder
 from turnlake.hashing import Hasher
@@ -101,7 +101,7 @@ def unclassified(table: str, columns: Iterable[str]) -> list[str]:
 def _change(state: Snapshot, hasher: Hasher | None, redact: bool) -> Change | None:
     if hasher:
         return Metrics(hasher)
-    return Redaction(redacted_streams(state.db, state.state.part_files("chunk_runs"))) if redact else None
+    return Redaction(redacted_lines(state.db, state.state.part_files("chunk_runs"))) if redact else None
 
 
 def _raw(state: Snapshot, work: Path, change: Change | None) -> Iterator[tuple[str, Written]]:

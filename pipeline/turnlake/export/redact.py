@@ -11,22 +11,21 @@ import pyarrow.compute as pc
 
 from turnlake.export.search import find_in, find_in_cut
 from turnlake.export.secrets import Found, replaced
-from turnlake.export.streams import Pieces, Place
+from turnlake.export.streams import Pieces, Place, dumped, parsed, redacted_streams, with_texts
 from turnlake.export.texts import is_text, map_texts
 
-_TEXTS = "texts"
 # The start of a line, cut wherever that was long enough.
 _CUT = "excerpt"
-# What else holds the texts of a run, each between quotes of its own: a secret in several of them can't be found there.
-_AS_WRITTEN = ("chunk", "raw_line")
+# What holds the deltas of a stream as well, where they could not be taken out of it.
+_PAYLOADS = ("payload", "sql_payload")
 
 
 class Redaction:
-    """Replaces secrets and counts them, by table and form. `streams` are the runs of chunks that hold some."""
+    """Replaces secrets and counts them, by table and form. `lines` are rows of chunk_runs that hold parts of some."""
 
-    def __init__(self, streams: Mapping[Place, Pieces]) -> None:
+    def __init__(self, lines: Mapping[Place, Pieces]) -> None:
         self.counts: dict[str, Counter[str]] = {}
-        self._streams = streams
+        self._lines = lines
 
     def columns(self, table: str, names: list[str]) -> list[str]:
         """All columns are exported."""
@@ -36,25 +35,40 @@ class Redaction:
         """The rows with their texts redacted."""
         counts = self.counts.setdefault(table, Counter())
         if table == "raw.chunk_runs":
-            rows = self._with_streams(rows, counts)
+            rows = self._without_parts(rows, counts)
+        if table == "raw.events":
+            rows = _with_streams(rows, counts)
         for index, field in enumerate(rows.schema):
-            if is_text(field.type) and field.name != _TEXTS:
+            if is_text(field.type):
                 find = find_in_cut if field.name == _CUT else find_in
                 rows = rows.set_column(index, field, map_texts(rows[field.name], partial(redacted, counts, find)))
         return rows
 
-    def _with_streams(self, rows: pa.Table, counts: Counter[str]) -> pa.Table:
-        places = zip(*(rows[name].to_pylist() for name in ("log_id", "line", "ordinal")), strict=True)
-        changed = {index: self._streams[place] for index, place in enumerate(places) if place in self._streams}
-        if not changed:
-            return rows
+    def _without_parts(self, rows: pa.Table, counts: Counter[str]) -> pa.Table:
+        """The rows of chunk_runs without secrets that are in several deltas."""
+        places = zip(rows["log_id"].to_pylist(), rows["line"].to_pylist(), strict=True)
+        changed = {index: self._lines[place] for index, place in enumerate(places) if place in self._lines}
         for pieces in changed.values():
             counts.update(pieces.names)
-        rows = _changed(rows, _TEXTS, {index: pieces.texts for index, pieces in changed.items()})
-        withheld: dict[int, object] = {index: None for index, pieces in changed.items() if pieces.is_split}
-        for name in _AS_WRITTEN:
-            rows = _changed(rows, name, withheld)
-        return rows
+        payloads = {
+            index: with_texts(rows["payload"][index].as_py(), pieces.texts) for index, pieces in changed.items()
+        }
+        return _changed(_changed(rows, "payload", payloads), "raw_line", dict.fromkeys(changed))
+
+
+def _with_streams(rows: pa.Table, counts: Counter[str]) -> pa.Table:
+    """The rows of events without secrets that are in several deltas of their embedded streams."""
+    changed = redacted_streams(text.as_py() for chunk in rows["stream"].chunks for text in chunk)
+    for stream in changed.values():
+        counts.update(stream.names)
+    streams = {index: dumped(stream.records) for index, stream in changed.items()}
+    rows = _changed(_changed(rows, "stream", streams), "raw_line", dict.fromkeys(changed))
+    for name in _PAYLOADS:
+        payloads = {index: parsed(rows[name][index].as_py()) for index in changed}
+        whole = {index: payload for index, payload in payloads.items() if payload and payload.get("stream")}
+        texts = {index: dumped(payload | {"stream": changed[index].records}) for index, payload in whole.items()}
+        rows = _changed(rows, name, texts)
+    return rows
 
 
 def redacted(counts: Counter[str], find: Callable[[pa.Array], dict[int, list[Found]]], texts: pa.Array) -> pa.Array:

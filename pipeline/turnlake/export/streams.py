@@ -1,112 +1,216 @@
-"""Secrets in streams of chunks: a model writes a key in several deltas, and none of them holds it whole."""
+"""Secrets in streams of chunks: a model writes a key in several deltas, and none of them holds it whole.
+
+What one delta shows by itself is found in its JSON like any other secret, so only the others are told here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import orjson
 import pyarrow as pa
 
 from turnlake.export.search import find_in
-from turnlake.export.secrets import Found, mark
+from turnlake.export.secrets import Found, find, mark
+from turnlake.format.values import BadRecord, Object, parse_leniently
 from turnlake.models.text import path_list
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-# log_id, line, ordinal: what tells a run of chunks.
-Place = tuple[str, int, int | None]
-# The runs of one block, each with its place and its texts.
-Stream = list[tuple[Place, list[str | None]]]
+P = TypeVar("P", bound=Hashable)
+# log_id and line of a row of chunk_runs.
+Place = tuple[str, int]
+# The runs of one block of content in order, each with its place and the texts of its deltas.
+Block = list[tuple[P, list[str]]]
 _ROWS_AT_ONCE = 2_000
 _CHARS_AT_ONCE = 4 << 20
+# Where the deltas of a run, and of a chunk that stands alone, have their texts.
+_LISTS = ("texts", "args")
+_TEXTS = {"text-delta": "text", "reasoning-delta": "text", "tool-call-delta": "argumentsDelta"}
 
 
 class Pieces(NamedTuple):
-    """The texts of a run without secrets; the names of those that began in it; whether one is in several texts."""
+    """The texts of a run without secrets, as many as before, and the names of those that began in it."""
 
-    texts: list[str | None]
+    texts: list[str]
     names: tuple[str, ...]
-    is_split: bool
 
 
-def redacted_streams(db: DuckDBPyConnection, files: Sequence[Path]) -> dict[Place, Pieces]:
-    """The runs in these files of `chunk_runs` that hold a part of a secret, as they are without it.
+class Redacted(NamedTuple):
+    """An embedded stream without secrets, and the names of what was in it."""
 
-    The deltas of one content block of one attempt are searched as one text.
-    """
-    return {place: pieces for streams in _batches(db, files) for place, pieces in _redacted(streams)}
+    records: list[Object]
+    names: tuple[str, ...]
 
 
-def _batches(db: DuckDBPyConnection, files: Sequence[Path]) -> Iterator[list[Stream]]:
-    """All streams, as many at a time as make some text: each search has a cost of its own."""
-    batch: list[Stream] = []
+def redacted_lines(db: DuckDBPyConnection, files: Sequence[Path]) -> dict[Place, Pieces]:
+    """The rows in these files of `chunk_runs` that hold a part of a secret that is in several deltas."""
+    return dict(_redacted(_blocks_of_lines(db, files)))
+
+
+def redacted_streams(streams: Iterable[str | None]) -> dict[int, Redacted]:
+    """The embedded streams that hold a secret in several deltas, by their index."""
+    streams = list(streams)
+    changed: dict[int, dict[int, Pieces]] = {}
+    for (index, number), pieces in _redacted(_blocks_of_streams(streams)):
+        changed.setdefault(index, {})[number] = pieces
+    return {index: _with_pieces(streams[index], pieces) for index, pieces in sorted(changed.items())}
+
+
+def with_texts(payload: str, texts: Sequence[str]) -> str:
+    """The data of a line with other texts in its deltas."""
+    return dumped(_put(parsed(payload), texts))
+
+
+def parsed(text: str | None) -> Any:
+    """The value of a JSON text; None where it is none."""
+    if text is None:
+        return None
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        try:
+            return parse_leniently(text.encode("utf-8", "surrogatepass"))
+        except BadRecord:
+            return None
+
+
+def dumped(value: Any) -> str:
+    """JSON text of a value, as the harness would write it."""
+    try:
+        return orjson.dumps(value).decode()
+    except (TypeError, orjson.JSONEncodeError):
+        return json.dumps(value, separators=(",", ":"))
+
+
+def _blocks_of_lines(db: DuckDBPyConnection, files: Sequence[Path]) -> Iterator[Block[Place]]:
+    """The blocks of chunks that have lines of their own. A block ends where another of its index starts."""
+    result = db.execute(
+        f"""
+        with runs as (
+            select
+                log_id, branch, turn, step, block_index, chunk_type, line, payload,
+                count_if(chunk_type = 'block-start') over (
+                    partition by log_id, branch, turn, step, block_index order by line
+                ) as block
+            from read_parquet({path_list(files)})
+        )
+        select
+            {{'log_id': log_id, 'branch': branch, 'turn': turn, 'step': step, 'block_index': block_index,
+            'block': block, 'chunk_type': chunk_type}}::varchar as block,
+            log_id, line, payload
+        from runs
+        where list_contains($1, chunk_type)
+        order by log_id, branch, turn, step, block_index, runs.block, chunk_type, line
+        """,
+        [list(_TEXTS)],
+    )
+
+    def rows() -> Iterator[tuple[str, Place, str]]:
+        while some := result.fetchmany(_ROWS_AT_ONCE):
+            yield from ((block, (log_id, line), payload) for block, log_id, line, payload in some)
+
+    for _, runs in groupby(rows(), key=lambda row: row[0]):
+        yield [(place, _texts(parsed(payload))) for _, place, payload in runs]
+
+
+def _blocks_of_streams(streams: Iterable[str | None]) -> Iterator[Block[tuple[int, int]]]:
+    """The blocks of embedded streams; a run's place is the index of its stream and its own number in that."""
+    for index, stream in enumerate(streams):
+        blocks: dict[Hashable, Block[tuple[int, int]]] = {}
+        starts: dict[Hashable, int] = {}
+        for number, record in enumerate(parsed(stream) or ()):
+            chunk = record.get("chunk") or record
+            kind, block = chunk.get("type"), chunk.get("index")
+            if kind == "block-start":
+                starts[str(block)] = number
+            if texts := _texts(record):
+                key = (kind.removesuffix("-chunks").removesuffix("-delta"), str(block), starts.get(str(block)))
+                blocks.setdefault(key, []).append(((index, number), texts))
+        yield from blocks.values()
+
+
+def _texts(run: Any) -> list[str]:
+    """The texts of the deltas in the data of a line, or in a record of an embedded stream; none where it has none."""
+    for name in _LISTS:
+        if name in run:
+            return list(run[name])
+    chunk = run.get("chunk") or {}
+    text = chunk.get(_TEXTS[chunk["type"]]) if chunk.get("type") in _TEXTS else None
+    return [text] if isinstance(text, str) else []
+
+
+def _put(run: Any, texts: Sequence[str]) -> Any:
+    """The same run with these texts in place of its own."""
+    for name in _LISTS:
+        if name in run:
+            return run | {name: list(texts)}
+    return run | {"chunk": run["chunk"] | {_TEXTS[run["chunk"]["type"]]: texts[0]}}
+
+
+def _with_pieces(stream: str | None, pieces: Mapping[int, Pieces]) -> Redacted:
+    records = [
+        _put(record, pieces[number].texts) if number in pieces else record
+        for number, record in enumerate(parsed(stream))
+    ]
+    return Redacted(records, tuple(name for one in pieces.values() for name in one.names))
+
+
+def _redacted(blocks: Iterable[Block[P]]) -> Iterator[tuple[P, Pieces]]:
+    """The runs of these blocks that change; the texts of a block are searched as one."""
+    for some in _batches(blocks):
+        found = find_in(pa.array(map(_joined, some), pa.string()))
+        for index, secrets in found.items():
+            yield from _of_block(some[index], secrets)
+
+
+def _batches(blocks: Iterable[Block[P]]) -> Iterator[list[Block[P]]]:
+    """The blocks, as many at a time as make some text: each search has a cost of its own."""
+    batch: list[Block[P]] = []
     chars = 0
-    for _, runs in groupby(_runs(db, files), key=lambda run: run[0]):
-        batch.append([(place, texts) for _, place, texts in runs])
-        chars += len(_joined(batch[-1]))
+    for block in blocks:
+        batch.append(block)
+        chars += sum(len(text) for _, texts in block for text in texts)
         if chars >= _CHARS_AT_ONCE:
             yield batch
             batch, chars = [], 0
     yield batch
 
 
-def _joined(stream: Stream) -> str:
-    return "".join(text or "" for _, texts in stream for text in texts)
+def _joined(block: Block[P]) -> str:
+    return "".join(text for _, texts in block for text in texts)
 
 
-def _runs(db: DuckDBPyConnection, files: Sequence[Path]) -> Iterator[tuple[Any, Place, list[str | None]]]:
-    """Each run with deltas: the block it belongs to, its place, its texts; in order, the runs of a block together.
-
-    A block ends where another of its index starts; that of a stream embedded in an event ends with it.
-    """
-    result = db.execute(
-        f"""
-        with runs as (
-            select
-                log_id, branch, turn, step, case when form = 'stream' then line end as event_line, block_index,
-                count_if(chunk_type = 'block-start') over (
-                    partition by log_id, branch, turn, step, block_index order by line, ordinal
-                ) as block,
-                chunk_type, line, ordinal, texts
-            from read_parquet({path_list(files)})
-        )
-        select
-            {{'log_id': log_id, 'branch': branch, 'turn': turn, 'step': step, 'event_line': event_line,
-            'block_index': block_index, 'block': block, 'chunk_type': chunk_type}}::varchar as stream,
-            log_id, line, ordinal, texts
-        from runs
-        where texts is not null
-        order by log_id, branch, turn, step, event_line, block_index, block, chunk_type, line, ordinal
-        """
-    )
-    while rows := result.fetchmany(_ROWS_AT_ONCE):
-        for stream, log_id, line, ordinal, texts in rows:
-            yield stream, (log_id, line, ordinal), texts
+def _of_block(block: Block[P], secrets: Sequence[Found]) -> Iterator[tuple[P, Pieces]]:
+    start = 0
+    for place, texts in block:
+        end = start + sum(map(len, texts))
+        here = [one for one in secrets if one.start < end and one.end > start]
+        if here and not _shows(texts, start, here):
+            yield place, _without(here, texts, start)
+        start = end
 
 
-def _redacted(streams: Sequence[Stream]) -> Iterator[tuple[Place, Pieces]]:
-    """The runs of these streams that change."""
-    found = find_in(pa.array(map(_joined, streams), pa.string()))
-    for index, secrets in found.items():
-        start = 0
-        for place, texts in streams[index]:
-            end = start + sum(len(text or "") for text in texts)
-            here = [one for one in secrets if one.start < end and one.end > start]
-            if here:
-                yield place, _without(here, texts, start)
-            start = end
+def _shows(texts: Sequence[str], at: int, found: Sequence[Found]) -> bool:
+    """Whether these secrets are found in the texts one by one, the first of which starts at that place, too."""
+    alone = {(start + one.start, start + one.end) for text, start in _placed(texts, at) for one in find(text)}
+    return alone.issuperset((one.start, one.end) for one in found)
 
 
-def _without(found: Sequence[Found], texts: Sequence[str | None], at: int) -> Pieces:
-    """The texts, the first of which starts at that place of the stream, without these secrets."""
-    bounds = list(accumulate((len(text or "") for text in texts), initial=at))
-    new = [text and _cut(text, start, found) for text, start in zip(texts, bounds, strict=False)]
-    names = tuple(one.name for one in found if one.start >= at)
-    is_split = any(bound > one.start and bound < one.end for one in found for bound in bounds)
-    return Pieces(new, names, is_split)
+def _without(found: Sequence[Found], texts: Sequence[str], at: int) -> Pieces:
+    """The texts, the first of which starts at that place of the block, without these secrets."""
+    new = [_cut(text, start, found) for text, start in _placed(texts, at)]
+    return Pieces(new, tuple(one.name for one in found if one.start >= at))
+
+
+def _placed(texts: Sequence[str], at: int) -> Iterator[tuple[str, int]]:
+    """Each text with its place in the block."""
+    return zip(texts, accumulate(map(len, texts), initial=at), strict=False)
 
 
 def _cut(text: str, at: int, found: Sequence[Found]) -> str:

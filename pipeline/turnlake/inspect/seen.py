@@ -24,7 +24,7 @@ PROJECTED = (
     *("image/offload", "request/header", "request/context"),
 )
 _ACCEPTED = """
-select e.* exclude ("at")
+select e.* exclude ("at") replace (null as stream)
 from raw.events as e
 inner join staging.sessions as s using (log_id)
 left join intermediate.overridden_events as o on s.session_id = o.session_id and e.branch = o.branch and e.seq = o.seq
@@ -112,8 +112,11 @@ def stored_log(session: Session) -> Iterator[Object]:
 
 
 _LINES = [
-    f'select * exclude ("at") from raw.{table} where log_id = ? and line between ? and ? order by line'
-    for table in ("events", "chunk_runs")
+    f"select {columns} from raw.{table} where log_id = ? and line between ? and ? and {is_one} order by line"
+    for table, columns, is_one in (
+        ("events", '* exclude ("at")', "true"),
+        ("chunk_runs", '* exclude ("at", ordinal, dt, texts, chunk)', "form <> 'stream'"),
+    )
 ]
 
 

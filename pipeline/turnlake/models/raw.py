@@ -5,6 +5,7 @@ The views name the files by macros, which hold the absolute paths: another state
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from turnlake.findings import INVARIANTS
@@ -28,6 +29,24 @@ OF_A_LOG = (
     Column("created_at", "text", "Time the session was created, by its header."),
     Column("first_event_at", "text", "Smallest time of an own event."),
     Column("last_event_at", "text", "Largest time of an own event."),
+)
+OF_A_RUN = (
+    Column(
+        "seq", "int", "Sequence number of the run's first chunk; of a record of an embedded stream that of its event."
+    ),
+    Column("ordinal", "int", "Position of a record in its embedded stream, from 0; NULL elsewhere."),
+    Column("form", "text", "How the run is stored: packed or single, a line of its own; stream, in an event."),
+    Column("chunk_count", "int", "Chunks in the run."),
+    Column("first_token_ms", "int", "Time of the run's first delta that holds text, a tool name or arguments."),
+    Column("tool_name", "text", "Tool name of tool-call deltas; NULL where the run has none."),
+    Column("payload", "text", "JSON text of the line's `data` as written; NULL in an embedded stream."),
+    Column(
+        "dt",
+        "ints",
+        "Milliseconds from each chunk to the next, one less than there are chunks; NULL for a chunk stored alone.",
+    ),
+    Column("texts", "texts", "Text or arguments of each delta; NULL where the chunk is no delta."),
+    Column("chunk", "text", "JSON text of the chunk, where it is stored alone; else NULL."),
 )
 OF_A_CHUNK = (
     Column("seq", "int", "Sequence number of the chunk; in an embedded stream that of the event it belongs to."),
@@ -69,7 +88,21 @@ _FINDINGS = f"""
 select t.*, l.session_id, case t.code {_INVARIANT} end as invariant
 from stored_findings() as t {_OF_ITS_LOG}"""
 LOADS_ABOUT = "One row per run that read logs."
+RUNS_ABOUT = (
+    "One row per run of stream chunks as stored: a packed row, a single chunk, or a record of an embedded stream. The "
+    "columns of finish and usage are those of lines; for an embedded stream `raw.events` has them."
+)
 CHUNKS = Table("chunks", "One row per stream chunk, expanded from the runs they are stored in.", ())
+# What the JSON of a line's data, and of a record of an embedded stream, is parsed to.
+_DATA = '"dt":["BIGINT"],"texts":["VARCHAR"],"args":["VARCHAR"],"chunk":"JSON"'
+_RECORD = f'"type":"VARCHAR","time0":"BIGINT","time":"BIGINT","index":"BIGINT","id":"VARCHAR","name":"VARCHAR",{_DATA}'
+_TEXTS = """case
+            when data.chunk is null then coalesce(data.texts, data.args)
+            when chunk_type in ('text-delta', 'reasoning-delta') and json_type(data.chunk, '$.text') = 'VARCHAR'
+                then [data.chunk ->> '$.text']
+            when chunk_type = 'tool-call-delta' and json_type(data.chunk, '$.argumentsDelta') = 'VARCHAR'
+                then [data.chunk ->> '$.argumentsDelta']
+        end"""
 
 
 def stored_files(files: RawFiles) -> Iterator[str]:
@@ -102,70 +135,155 @@ def raw_comments() -> Iterator[str]:
 
 
 def _views() -> tuple[tuple[Table, tuple[Column, ...], str], ...]:
-    """Each view's table, the columns the view adds, and its query."""
-    events = f"select t.*, {_event_facts('t.seq', 't.time_ms')}"
+    """Each view's table, the columns the view adds or describes anew, and its query."""
+    runs = replace(TABLES["chunk_runs"], about=RUNS_ABOUT)
     return (
         (TABLES["logs"], OF_A_LOG, _LOGS),
-        (TABLES["events"], OF_AN_EVENT, f"{events} from stored_events() as t {_OF_ITS_LOG}"),
-        (TABLES["chunk_runs"], OF_AN_EVENT, f"{events} from stored_chunk_runs() as t {_OF_ITS_LOG}"),
-        (CHUNKS, _chunk_columns(), _chunks()),
+        (TABLES["events"], OF_AN_EVENT, _EVENTS),
+        (runs, (*OF_A_RUN, *OF_AN_EVENT), f"{_RUNS}\n\n{_of_its_log('runs')}"),
+        (CHUNKS, _chunk_columns(), f"{_RUNS},{_CHUNKS}\n\n{_of_its_log('chunks')}"),
         (TABLES["findings"], OF_A_FINDING, _FINDINGS),
         (Table("loads", LOADS_ABOUT, LOADS), (), "from stored_loads()"),
     )
 
 
-def _event_facts(seq: str, time_ms: str) -> str:
+def _event_facts(log: str) -> str:
+    """SQL: the columns OF_AN_EVENT of a row of `t`, whose log's row has that name."""
     return (
-        f"l.session_id, instant({time_ms}) as at, coalesce({seq} < l.inherited_event_count, false) as is_inherited, "
-        f"coalesce(branch = 0 and {seq} < l.accepted_event_count, false) as is_accepted"
+        f"{log}.session_id, instant(t.time_ms) as at, "
+        f"coalesce(t.seq < {log}.inherited_event_count, false) as is_inherited, "
+        f"coalesce(t.branch = 0 and t.seq < {log}.accepted_event_count, false) as is_accepted"
     )
 
 
+def _of_its_log(rows: str) -> str:
+    return f"select t.* exclude ({', '.join(_LOG_FACTS)}), {_event_facts('t')}\nfrom {rows} as t"
+
+
 def _chunk_columns() -> tuple[Column, ...]:
-    described = {column.name: column for column in TABLES["chunk_runs"].columns}
+    described = {column.name: column for column in (*TABLES["chunk_runs"].columns, *OF_A_RUN)}
     return (*(described[name] for name in RUN_FACTS), *OF_A_CHUNK, *OF_AN_EVENT)
 
 
-def _chunks() -> str:
-    """Chunk k of a run: k further in seq (in position, where the stream is embedded), the first k gaps later."""
-    facts = ", ".join(RUN_FACTS)
-    return f"""
-with first_positions as (
+def _text(member: str) -> str:
+    """SQL: a member of a chunk, where it is a string."""
+    return f"case when json_type(data.chunk, '$.{member}') = 'VARCHAR' then data.chunk ->> '$.{member}' end"
+
+
+_LOG_FACTS = ("session_id", "inherited_event_count", "accepted_event_count")
+_ITS_LOG = f"left join (select log_id, {', '.join(_LOG_FACTS)} from stored_logs()) using (log_id)"
+_EVENTS = f"select t.*, {_event_facts('l')} from stored_events() as t {_OF_ITS_LOG}"
+# Lines and embedded streams are read and parsed apart, so that who asks for one form does not pay for the other.
+_RUNS = f"""
+with lines as (
+    select *, from_json(payload, '{{{_DATA}}}') as data
+    from stored_chunk_runs()
+    {_ITS_LOG}
+),
+
+streams as (
     select
         log_id,
         branch,
         seq,
+        line,
+        byte_offset,
+        turn,
+        step,
+        is_provisional,
+        {", ".join(_LOG_FACTS)},
+        from_json(stream, '[{{{_RECORD}}}]') as records
+    from stored_events()
+    {_ITS_LOG}
+    where stream is not null
+),
+
+records as (
+    select * exclude (records), unnest(range(len(records))) as ordinal, unnest(records) as data
+    from streams
+),
+
+typed_records as (
+    select
+        *,
+        coalesce({_text("type")}, replace(data.type, '-chunks', '-delta')) as chunk_type,
+        coalesce(data.time0, data.time) as time_ms
+    from records
+),
+
+told_records as (
+    select
+        *,
+        {_TEXTS} as texts,
+        nullif(list_position(list_transform(texts, lambda one: one <> ''), true), 0) as first_text,
+        case
+            when data.chunk is null then data.index
+            when json_type(data.chunk, '$.index') = 'UBIGINT' then try_cast(data.chunk ->> '$.index' as bigint)
+        end as block_index,
+        case when chunk_type = 'tool-call-delta' then coalesce(data.id, {_text("id")}) end as call_id,
+        case when call_id is not null then coalesce(data.name, {_text("name")}) end as tool_name
+    from typed_records
+),
+
+runs as (
+    select
+        * exclude (data),
+        null::bigint as ordinal,
+        data.dt as dt,
+        {_TEXTS} as texts,
+        data.chunk::varchar as chunk
+    from lines
+
+    union all by name
+
+    select
+        * exclude (data, first_text),
+        'stream' as form,
+        coalesce(len(texts), 1) as chunk_count,
+        time_ms + coalesce(list_sum(data.dt), 0)::bigint as last_time_ms,
+        case
+            when tool_name <> '' then time_ms
+            when first_text is not null then time_ms + coalesce(list_sum(data.dt[:first_text - 1]), 0)::bigint
+        end as first_token_ms,
+        data.dt as dt,
+        data.chunk::varchar as chunk
+    from told_records
+)"""
+# Chunk k of a run: k further in seq (in position, where the stream is embedded), the first k gaps later. Sums of
+# slices of the lists would cost as much as the square of their lengths. Windows let pass what is asked of the columns
+# they partition by, so a query for one session expands no other.
+_CHUNKS = f"""
+
+placed_runs as (
+    select
+        *,
+        case
+            when form = 'stream'
+                then sum(chunk_count) over (partition by session_id, log_id, line order by ordinal) - chunk_count
+        end as first_position
+    from runs
+),
+
+gaps as (
+    select
+        {", ".join((*RUN_FACTS, *_LOG_FACTS))},
         ordinal,
-        (sum(chunk_count) over (partition by log_id, branch, seq order by ordinal) - chunk_count)::bigint
-            as first_position
-    from stored_chunk_runs()
-    where form = 'stream'
+        seq as first_seq,
+        first_position,
+        unnest(range(chunk_count)) as k,
+        unnest(list_prepend(time_ms, coalesce(dt, []))) as gap,
+        unnest(texts) as text
+    from placed_runs
 ),
 
 chunks as (
     select
-        {facts},
-        seq as first_seq,
-        first_position,
-        unnest(range(chunk_count)) as k,
-        unnest(list_reduce(coalesce(dt, []), lambda times, gap: list_append(times, times[-1] + gap), [time_ms]))
-            as time_ms,
-        unnest(texts) as text
-    from stored_chunk_runs()
-    left join first_positions using (log_id, branch, seq, ordinal)
-),
-
-placed as (
-    select
-        * exclude (first_seq, first_position, k),
+        * exclude (ordinal, first_seq, first_position, k, gap),
         case when form = 'stream' then first_seq else first_seq + k end as seq,
-        first_position + k as position
-    from chunks
-)
-
-select t.*, {_event_facts("t.seq", "t.time_ms")}
-from placed as t
-{_OF_ITS_LOG}"""
+        (first_position + k)::bigint as position,
+        (sum(gap) over (partition by session_id, log_id, line, ordinal order by k))::bigint as time_ms
+    from gaps
+)"""
 
 
 def _loads(path: Path | None) -> str:
