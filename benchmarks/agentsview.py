@@ -1,6 +1,6 @@
-"""How agentsview, a local viewer for the sessions of many agents, imports the logs of a corpus, to measure it beside.
+"""How agentsview, a local viewer for sessions of many agents, imports a corpus: the command and its environment.
 
-docs/performance.md says how to install it.
+docs/performance.md describes how to install it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from pathlib import Path
 
 
 def import_command(name: str, corpus: Path, data: Path) -> tuple[list[str], dict[str, str]] | None:
-    """The command that imports all logs of a corpus into `data`, and its environment; None where it is not installed.
+    """The command that imports all logs of a corpus into `data`, and its environment; None if it is not installed.
 
-    The environment names the corpus as the only folder of sessions: a home of its own has none of other agents.
-    Without AGENTSVIEW_NO_DAEMON a server it leaves running would do the work, uncounted.
+    The home folder is an empty one, so that no sessions of other agents are read. Without AGENTSVIEW_NO_DAEMON the work
+    would be done by a server in the background, whose CPU time would not be counted.
     """
     command = shutil.which(name)
     if command is None:
-        print(f"agentsview is not installed ({name} is no command): no comparison\n")
+        print(f"agentsview is not installed (no command {name}), so it is not compared\n")
         return None
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),
