@@ -42,7 +42,7 @@ format: $(INSTALLED) ## format the code and fix what the linter can
 docs: $(INSTALLED) ## write the generated pages and the outputs shown in README.md
 	@$(BIN)/python -m turnlake.docs
 
-bench: $(INSTALLED) ## measure speed and memory; ARGS are those of benchmarks/run.py
+bench: $(INSTALLED) ## measure CPU, wall time and memory; ARGS go to benchmarks/run.py
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 	@$(BIN)/python benchmarks/incremental.py
 

@@ -1,73 +1,80 @@
-"""The rows of a build that has little or nothing to do: 10,000 logs, none or one of which changed.
+"""What a build costs that has little or nothing to do: of 10,000 logs none changed, or one grew by 10 KB.
 
-Seconds and, beside them, the floor of the same corpus, for machines differ. Run by `make bench`.
+CPU seconds, and beside them the floor of the same corpus, for machines differ. Run by `make bench`.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from run import FLOOR, compile_package
+from measure import SCRATCH, Measured, Row, compile_package, floor_of, make_corpus, measure, print_table, turnlake
+
+FRAME = b"\x28\xb5\x2f\xfd"  # how a frame of zstd begins
+GROWTH = 10_000
 
 
 def main() -> None:
-    """Build 10,000 logs, then time builds with no news, and with one log grown by its last frames."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "turnlake-bench")
-    options = parser.parse_args()
+    """Build all logs, then measure builds with no news, and with one log grown by its last frames."""
+    options = _options()
     compile_package()
     options.folder.mkdir(parents=True, exist_ok=True)
-    corpus = options.folder / "v0-10000-300mb"
-    if not corpus.exists():
-        sample = ["sample", str(corpus), "--sessions=10000", "--mb=300", "--version=0", "--seed=1"]
-        subprocess.run([sys.executable, "-m", "turnlake", *sample], check=True)
-    floor = [sys.executable, "-c", FLOOR, str(corpus)]
-    # The first run finds its files on disk, the others in memory.
-    runs = [subprocess.run(floor, capture_output=True, text=True, check=True).stdout.split()[0] for _ in range(3)]
-    print(f"corpus: 10,000 logs, floor {min(map(float, runs)):.2f} s\n")
-    with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
-        lake = Path(scratch) / "lake"
-        log, whole = _shorten(sorted(corpus.rglob("*.zstd"))[5000])
-        try:
-            _build(corpus, lake)
-            print(f"{'what':<42}{'seconds':>9}{'target':>8}{'prize':>7}")
-            print(
-                f"{'build, nothing changed':<42}{min(_build(corpus, lake) for _ in range(5)):>9.2f}{'0.5':>8}{'0.3':>7}"
-            )
-            print(f"{'build, one log grew':<42}{min(_grown(corpus, lake, log, whole)):>9.2f}{'2':>8}{'1':>7}")
-        finally:
-            log.write_bytes(whole)
+    for version in options.versions:
+        corpus = make_corpus(options.folder, version, options.sessions, options.mb)
+        floor = floor_of(corpus, options.repeat)
+        print(f"Format version {version}: {options.sessions:,} logs, {options.mb:g} MB decoded;")
+        print(f"floor {floor.cpu:.2f} s of CPU, {floor.wall:.2f} s\n")
+        with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
+            print_table("s", _rows(corpus, Path(scratch) / "lake", options.repeat))
 
 
-def _shorten(log: Path) -> tuple[Path, bytes]:
-    """Cut the last frames off a log; its path and what it was."""
-    whole = log.read_bytes()
-    starts = [at for at in range(len(whole)) if whole.startswith(b"\x28\xb5\x2f\xfd", at)]
-    log.write_bytes(whole[: starts[len(starts) // 2]])
-    return log, whole
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sessions", type=int, default=10_000, help="logs of each corpus")
+    parser.add_argument("--mb", type=float, default=300, help="decoded size of each corpus")
+    parser.add_argument("--versions", type=_versions, default=[0], help="format versions, such as 4,0")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of which the minimum counts")
+    parser.add_argument("--folder", type=Path, default=SCRATCH, help="where corpora are kept and lakes are built")
+    return parser.parse_args()
 
 
-def _grown(corpus: Path, lake: Path, log: Path, whole: bytes) -> Iterator[float]:
-    """The seconds of some builds, each after the log grew; between them it is as short as before."""
-    short = log.read_bytes()
-    for _ in range(3):
-        log.write_bytes(whole)
-        yield _build(corpus, lake)
+def _versions(text: str) -> list[int]:
+    return [int(version) for version in text.split(",")]
+
+
+def _rows(corpus: Path, lake: Path, repeat: int) -> Iterator[Row]:
+    build = turnlake("build", corpus, "--lake", lake, "-q")
+    log, whole, short = _growing(corpus)
+
+    def shorten() -> None:
         log.write_bytes(short)
-        _build(corpus, lake)
+        measure(build)
+        log.write_bytes(whole)
+
+    try:
+        log.write_bytes(short)
+        yield _row("`build` of everything", measure(build), "", "")
+        yield _row("`build`, nothing changed", measure(build, repeat), "0.3", "0.2")
+        grew = measure(build, repeat, shorten)
+        yield _row(f"`build`, one log grew by {(len(whole) - len(short)) / 1000:.0f} KB", grew, "1", "0.5")
+    finally:
+        log.write_bytes(whole)
 
 
-def _build(corpus: Path, lake: Path) -> float:
-    command = [sys.executable, "-m", "turnlake", "build", str(corpus), "--lake", str(lake), "-q"]
-    started = time.perf_counter()
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-    return time.perf_counter() - started
+def _row(what: str, took: Measured, target: str, prize: str) -> Row:
+    return Row(what, f"{took.cpu:.2f}", f"{took.wall:.2f}", target, prize, f"{took.peak_mb:.0f}")
+
+
+def _growing(corpus: Path) -> tuple[Path, bytes, bytes]:
+    """A log from the middle of the corpus: its path, its bytes, and its bytes without about the last 10 KB."""
+    logs = sorted(corpus.rglob("*.zstd"))
+    large = [log for log in logs if log.stat().st_size > 2 * GROWTH] or logs
+    log = large[len(large) // 2]
+    whole = log.read_bytes()
+    starts = [at for at in range(1, len(whole)) if whole.startswith(FRAME, at)]
+    return log, whole, whole[: min(starts, key=lambda at: abs(len(whole) - at - GROWTH))]
 
 
 if __name__ == "__main__":

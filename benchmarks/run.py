@@ -1,170 +1,129 @@
-"""What a build costs, as ratios against a floor measured in the same run.
+"""What turnlake costs, in CPU seconds over a floor measured in the same run, for logs of two format versions.
 
 The floor is what nobody can go below: decompress every log and parse every line, one process, nothing kept.
-Everything is measured in processes of its own, the best of `--repeat` runs. Run by `make bench`; with
+Everything is measured in processes of its own, the minimum of `--repeat` runs. Run by `make bench`; with
 `--mb 3000` it takes some minutes.
 """
 
 from __future__ import annotations
 
 import argparse
-import compileall
-import importlib.util
 import os
 import platform
 import shutil
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-FLOOR = """
-import sys, time, pathlib, orjson, zstandard
-started = time.perf_counter()
-lines = 0
-for path in sorted(pathlib.Path(sys.argv[1]).rglob("*.zstd")):
-    with path.open("rb") as file:
-        data = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True).read()
-    for line in data.split(b"\\n"):
-        if line:
-            orjson.loads(line)
-            lines += 1
-print(time.perf_counter() - started, lines)
-"""
-
-# `turnlake build` without what the check adds: nothing is noted while logs are read, nothing compared at the end.
-UNCHECKED = """
-import sys
-from turnlake.cli import main
-from turnlake.commands import steps
-from turnlake.lake import convert
-
-class NoSketch:
-    def __init__(self, *about): self.see = self.see_chunks = lambda *record: None
-
-convert.Sketch, convert.proof_of, steps.check_database = NoSketch, lambda *about: None, lambda *about: None
-sys.exit(main(sys.argv[1:]))
-"""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One command: its best wall time in seconds, and the most memory its processes held together, in MB."""
-
-    seconds: float
-    peak_mb: float
+from agentsview import import_command
+from measure import (
+    SCRATCH,
+    Measured,
+    Row,
+    compile_package,
+    floor_of,
+    make_corpus,
+    measure,
+    print_table,
+    turnlake,
+)
 
 
 def main() -> None:
-    """Make the corpus where it is not there yet, measure, print a table."""
+    """Write the corpora that are not there yet, measure, print a table for each."""
     options = _options()
     compile_package()
     options.folder.mkdir(parents=True, exist_ok=True)
-    corpus = options.folder / f"v{options.version}-{options.sessions}-{options.mb:g}mb"
-    if not corpus.exists():
-        subprocess.run([*_turnlake("sample"), str(corpus), *_sample_options(options)], check=True)
-    stored = sum(path.stat().st_size for path in corpus.rglob("*.zstd"))
-    print(f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} processors")
-    print(f"corpus: v{options.version}, {options.sessions} sessions, {options.mb:g} MB, {stored / 1e6:.1f} MB stored")
-    floor = min(_floor(corpus) for _ in range(options.repeat))
-    print(f"floor: {floor:.2f} s\n")
-    print(f"{'what':<34}{'x floor':>9}{'target':>9}{'prize':>8}{'peak MB':>9}")
+    print(f"{platform.system()}, Python {platform.python_version()}, {os.cpu_count()} processors\n")
+    for version in options.versions:
+        with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
+            _bench(version, options, Path(scratch))
+    print("Small builds, in CPU seconds:\n")
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
-        for what, measured, target, prize in _measurements(corpus, Path(scratch) / "lake", options.repeat):
-            ratio = measured.seconds / floor
-            print(f"{what:<34}{ratio:>9.2f}{target:>9}{prize:>8}{measured.peak_mb:>9.0f}", flush=True)
-        size = sum(path.stat().st_size for path in (Path(scratch) / "lake").glob("*/*.parquet"))
-    print(f"{'Parquet size / stored logs':<34}{size / stored:>9.2f}{'0.85':>9}{'0.75':>8}")
-
-
-def compile_package() -> None:
-    """An installed turnlake has its bytecode; a checkout where Python may not write any would be compiled each time."""
-    spec = importlib.util.find_spec("turnlake")
-    assert spec is not None and spec.submodule_search_locations
-    compileall.compile_dir(spec.submodule_search_locations[0], quiet=1)
+        print_table("s", _small(options, Path(scratch)))
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sessions", type=int, default=270)
-    parser.add_argument("--mb", type=float, default=302)
-    parser.add_argument("--version", type=int, default=0)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "turnlake-bench")
+    parser.add_argument("--sessions", type=int, default=270, help="logs of each corpus")
+    parser.add_argument("--mb", type=float, default=302, help="decoded size of each corpus")
+    parser.add_argument("--versions", type=_versions, default=[4, 0], help="format versions, such as 4,0")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of which the minimum counts")
+    parser.add_argument("--folder", type=Path, default=SCRATCH, help="where corpora are kept and lakes are built")
+    parser.add_argument("--agentsview", default="agentsview", help="command to compare with, where it is installed")
     return parser.parse_args()
 
 
-def _sample_options(options: argparse.Namespace) -> list[str]:
-    return [f"--sessions={options.sessions}", f"--mb={options.mb}", f"--version={options.version}", "--seed=1"]
+def _versions(text: str) -> list[int]:
+    return [int(version) for version in text.split(",")]
 
 
-def _measurements(corpus: Path, lake: Path, repeat: int) -> Iterator[tuple[str, Measured, str, str]]:
-    ingest = [*_turnlake("ingest"), str(corpus), "--lake", str(lake), "-q"]
-    yield "ingest, one worker", _best([*ingest, "--workers=1"], lake, repeat), "2.8", "2.2"
-    yield "ingest, two workers", _best([*ingest, "--workers=2"], lake, repeat), "2.0", "1.6"
-    model = [*_turnlake("model"), "--lake", str(lake), "--threads=2", "-q"]
-    yield "model, two threads", _best(model, None, repeat), "1.0", "0.6"
-    build = [*_turnlake("build"), str(corpus), "--lake", str(lake), "--workers=2", "--threads=2", "-q"]
-    unchecked = _best([sys.executable, "-c", UNCHECKED, *build[3:]], lake, repeat)
-    yield "build, two workers", (built := _best(build, lake, repeat)), "3.5", "2.5"
-    yield "of it the check", Measured(built.seconds - unchecked.seconds, built.peak_mb), "", "0.4"
-    check = [*_turnlake("check"), "--lake", str(lake), "--workers=2", "-q"]
-    yield "check alone, two workers", _best(check, None, repeat), "", "1.5"
+def _bench(version: int, options: argparse.Namespace, scratch: Path) -> None:
+    corpus = make_corpus(options.folder, version, options.sessions, options.mb)
+    stored = sum(path.stat().st_size for path in corpus.rglob("*.zstd"))
+    floor = floor_of(corpus, options.repeat)
+    print(
+        f"Format version {version}: {options.sessions} logs, {options.mb:g} MB decoded, {stored / 1e6:.1f} MB stored;"
+    )
+    print(f"floor {floor.cpu:.2f} s of CPU, {floor.wall:.2f} s\n")
+    print_table("× floor", _rows(corpus, stored, floor, options, scratch))
 
 
-def _floor(corpus: Path) -> float:
-    done = subprocess.run([sys.executable, "-c", FLOOR, str(corpus)], capture_output=True, text=True, check=True)
-    return float(done.stdout.split()[0])
+def _rows(corpus: Path, stored: int, floor: Measured, options: argparse.Namespace, scratch: Path) -> Iterator[Row]:
+    lake = scratch / "lake"
+    repeat = options.repeat
+
+    def ratio(what: str, took: Measured, target: str = "", prize: str = "") -> Row:
+        cpu, wall = took.cpu / floor.cpu, took.wall / floor.wall
+        return Row(what, f"{cpu:.2f}", f"{wall:.2f}", target, prize, f"{took.peak_mb:.0f}")
+
+    def fresh() -> None:
+        shutil.rmtree(lake, ignore_errors=True)
+
+    ingest = turnlake("ingest", corpus, "--lake", lake, "--workers=1", "-q")
+    target = "4.0" if corpus.name.startswith("v0") else "3.8"
+    yield ratio("`ingest`, one worker", measure(ingest, repeat, fresh), target, "3.2")
+    model = turnlake("model", "--lake", lake, "--threads=2", "-q")
+    yield ratio("`model`, two threads", measure(model, repeat))
+    build = turnlake("build", corpus, "--lake", lake, "--workers=2", "--threads=2", "-q")
+    yield ratio("`build` with proof, two workers", measure(build, repeat, fresh), "6", "5")
+    check = turnlake("check", "--lake", lake, "--workers=2", "-q")
+    yield ratio("`check` alone, two workers", measure(check, repeat), "4", "3.5")
+    size = sum(path.stat().st_size for path in lake.glob("*/*.parquet"))
+    yield Row("Parquet size / stored logs", f"{size / stored:.2f}", "", "0.85", "0.75")
+    yield from (ratio(what, took) for what, took in _agentsview(corpus, options, scratch))
 
 
-def _best(command: list[str], fresh: Path | None, repeat: int) -> Measured:
-    """The best of some runs; the folder `fresh` is removed before each."""
-    runs = []
-    for _ in range(repeat):
-        if fresh is not None:
-            shutil.rmtree(fresh, ignore_errors=True)
-        runs.append(_measure(command))
-    return Measured(min(run.seconds for run in runs), max(run.peak_mb for run in runs))
+def _agentsview(corpus: Path, options: argparse.Namespace, scratch: Path) -> Iterator[tuple[str, Measured]]:
+    data = scratch / "agentsview"
+    found = import_command(options.agentsview, corpus, data)
+    if found is None:
+        return
+    command, environment = found
+    took = measure(command, options.repeat, lambda: shutil.rmtree(data, ignore_errors=True), environment)
+    yield "agentsview, import of all logs", took
 
 
-def _measure(command: list[str]) -> Measured:
-    started = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    peak = 0
-    while process.poll() is None:
-        peak = max(peak, _memory_of_tree(process.pid))
-        time.sleep(0.02)
-    seconds = time.perf_counter() - started
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command)} exited with {process.returncode}")
-    return Measured(seconds, peak / 1e6)
+def _small(options: argparse.Namespace, scratch: Path) -> Iterator[Row]:
+    """What does not depend on the corpus: a lake of one small log, and the models of 60 MB, for each version."""
+    for version in options.versions:
+        lake = scratch / f"v{version}"
 
+        def seconds(what: str, took: Measured, target: str, prize: str, version: int = version) -> Row:
+            peak = f"{took.peak_mb:.0f}"
+            return Row(f"{what}, v{version}", f"{took.cpu:.2f}", f"{took.wall:.2f}", target, prize, peak)
 
-def _memory_of_tree(pid: int) -> int:
-    """Proportional set size of a process and its children, in bytes: pages they share count once."""
-    total = 0
-    for member in (pid, *_children(pid)):
-        try:
-            text = Path(f"/proc/{member}/smaps_rollup").read_text(encoding="ascii")
-        except OSError:
-            continue  # it has just ended
-        total += sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:"))
-    return total
+        def fresh(lake: Path = lake) -> None:
+            shutil.rmtree(lake, ignore_errors=True)
 
-
-def _children(pid: int) -> list[int]:
-    try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-        return [int(child) for task in tasks for child in (task / "children").read_text().split()]
-    except OSError:
-        return []
-
-
-def _turnlake(command: str) -> list[str]:
-    return [sys.executable, "-m", "turnlake", command]
+        small = make_corpus(options.folder, version, 1, 0.03)
+        build = turnlake("build", small, "--lake", lake, "-q")
+        yield seconds("`build` of one small log", measure(build, options.repeat, fresh), "0.8", "0.5")
+        fresh()
+        medium = make_corpus(options.folder, version, 270, 60)
+        measure(turnlake("ingest", medium, "--lake", lake, "-q"))
+        model = turnlake("model", "--lake", lake, "-q")
+        yield seconds("`model` of 60 MB", measure(model, options.repeat), "0.9", "0.5")
 
 
 if __name__ == "__main__":
