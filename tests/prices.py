@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 
-from turnlake.models.build import creation, macros, schemas
+from turnlake.models.script import creation, macros, schemas
 from turnlake.models.folder import sql_folder
 from turnlake.models.model import read_model
 from turnlake.models.prices import price_views
