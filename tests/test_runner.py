@@ -69,12 +69,11 @@ def build(folder: Path, root: Path, *logs: Log) -> duckdb.DuckDBPyConnection:
     return opened(folder / "x.duckdb")
 
 
-def test_a_model_is_a_table_with_its_comments(tmp_path: Path, models: Write) -> None:
+def test_a_mart_is_a_table_with_its_comments(tmp_path: Path, models: Write) -> None:
     db = build(tmp_path, models())
     assert rows(db, "from marts.good") == [{"session_id": "s1", "event_count": 0}]
     tables = dict(db.execute("select table_name, comment from duckdb_tables() where not internal").fetchall())
-    views = dict(db.execute("select view_name, comment from duckdb_views() where schema_name = 'staging'").fetchall())
-    assert tables == {"good": "One row per session."} and views == {"base": "One row per log."}
+    assert tables == {"good": "One row per session."}
     columns = db.execute("select comment from duckdb_columns() where table_name = 'good' order by column_index")
     assert columns.fetchall() == [("The session.",), ("Its events.",)]
 
@@ -207,8 +206,44 @@ def test_raw_tables_are_views_over_the_files_with_comments(tmp_path: Path) -> No
     ]
     assert flags[0]["at"].timestamp() * 1000 == START_MS + 2000
     assert rows(db, "select session_id from raw.findings") == [{"session_id": "s1"}]
-    silent = db.execute("select table_name, column_name from duckdb_columns() where comment is null and not internal")
-    assert silent.fetchall() == []
+    silent = "select table_name from duckdb_columns() where schema_name in ('raw', 'marts') and comment is null"
+    assert db.execute(silent).fetchall() == []
+
+
+def test_every_table_and_column_is_described_in_columns_doc(tmp_path: Path) -> None:
+    db = built(tmp_path, Log())
+    described = "select schema_name, table_name, column_name, comment from marts.columns_doc order by all"
+    in_catalog = """
+        select schema_name, table_name, column_name, comment from duckdb_columns() where not internal
+        union all
+        select schema_name, table_name, null, comment from duckdb_tables() where not internal
+        union all
+        select schema_name, view_name, null, comment from duckdb_views() where not internal
+        order by all
+    """
+    found, expected = db.execute(described).fetchall(), db.execute(in_catalog).fetchall()
+    assert [row[:3] for row in found] == [row[:3] for row in expected]
+    of_both = [(row, comment) for row, (*_, comment) in zip(found, expected, strict=True) if comment is not None]
+    assert all(row[3] == comment for row, comment in of_both)
+    assert {row[0] for row, _ in of_both} == {"raw", "marts"}
+    assert {row[0] for row in found} == {"raw", "staging", "intermediate", "marts"}
+    assert all(comment for *_, comment in found)
+
+
+def test_columns_doc_is_in_the_order_of_schemas_tables_and_columns(tmp_path: Path) -> None:
+    db = built(tmp_path, Log())
+    names = db.execute("select schema_name, table_name from marts.columns_doc order by sort_key").fetchall()
+    schemas = ["raw", "staging", "intermediate", "marts"]
+    assert names == sorted(names, key=lambda name: (schemas.index(name[0]), name[1]))
+    settings = db.execute(
+        "select column_name, comment from marts.columns_doc where table_name = 'settings' and schema_name = 'raw'"
+    )
+    assert settings.fetchall() == [
+        (None, "One row: what the database was built with."),
+        ("currency", "Currency of all costs; cards in others do not apply."),
+    ]
+    keys = db.execute("select sort_key from marts.columns_doc order by sort_key").fetchall()
+    assert keys == [(number,) for number in range(1, len(keys) + 1)]
 
 
 def test_a_time_that_is_no_instant_is_null(tmp_path: Path) -> None:

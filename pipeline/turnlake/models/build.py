@@ -33,6 +33,8 @@ TARGET = "lake"
 DEFAULT_MEMORY = "400MB"
 # Bytes of files below which most of a build is to plan its queries: a second thread then costs more than it spares.
 SMALL_BYTES = 32 << 20
+# Bytes of files below which a query takes longer to optimize than a better plan of it would spare.
+TINY_BYTES = 256 << 10
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,13 @@ def build_database(
     stored_bytes = sum(path.stat().st_size for paths in state.tables.values() for path in paths)
     with connected(target, Limits(memory, threads).for_files_of(stored_bytes)) as db, in_use(target, db):
         models = read_models(root, db)
-        run(db, (*schemas(), *macros(root), *stored_files(state), *raw_views()))
-        run(db, price_views(prices or load_prices()))
+        run(db, schemas())
+        for path, statements in macros(root):
+            make(db, path, statements)
+        run(db, (*stored_files(state), *raw_views(), *price_views(prices or load_prices())))
         use_whole(db)
-        with side_by_side(db, lane_count(db, stored_bytes), use_whole) as lanes:
+        use = _use_unoptimized if stored_bytes < TINY_BYTES else use_whole
+        with side_by_side(db, lane_count(db, stored_bytes), use) as lanes:
             make_in_order(lanes, models, _build_model)
             _check_columns(db, models)
             if any(model.name == COLUMNS_DOC for model in models):
@@ -135,19 +140,24 @@ def run(db: duckdb.DuckDBPyConnection, statements: Iterable[str]) -> None:
     db.execute("pragma enable_optimizer")
 
 
-def make(db: duckdb.DuckDBPyConnection, model: Model, *statements: str) -> None:
-    """Runs statements that make a model. Raises ModelError that names its file."""
+def make(db: duckdb.DuckDBPyConnection, path: Path, *statements: str) -> None:
+    """Runs statements that make what is in a file. Raises ModelError that names it."""
     try:
         for statement in statements:
             db.execute(statement)
     except duckdb.Error as error:
-        raise ModelError(f"{model.path}: {error}") from error
+        raise ModelError(f"{path}: {error}") from error
+
+
+def _use_unoptimized(db: duckdb.DuckDBPyConnection) -> None:
+    use_whole(db)
+    db.execute("pragma disable_optimizer")
 
 
 def _build_model(db: duckdb.DuckDBPyConnection, model: Model) -> None:
     """Makes one model in the file; a cached view as a table in memory."""
     is_cached = model.stored_as == "cached view"
-    make(db, model, creation(model, "table", "memory") if is_cached else creation(model, model.stored_as, TARGET))
+    make(db, model.path, creation(model, "table", "memory") if is_cached else creation(model, model.stored_as, TARGET))
 
 
 def _finish(db: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> None:
@@ -175,7 +185,5 @@ def _check_columns(db: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> No
 def row_counts(db: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> dict[str, int]:
     """The number of rows of each stored table, by its name."""
     names = [model.name for model in models if model.stored_as == "table"]
-    if not names:
-        return {}
-    [counts] = db.execute(f"select {', '.join(f'(select count(*) from {name})' for name in names)}").fetchall()
-    return dict(zip(names, map(int, counts), strict=True))
+    counts = " union all ".join(f"select {quoted(name)}, count(*) from {name}" for name in names)
+    return dict(db.execute(counts).fetchall()) if names else {}

@@ -101,14 +101,14 @@ def _make(db: DuckDBPyConnection, model: Model, differs: str, read_whole: Collec
     """Makes one model where those behind it look it up."""
     if model.is_by_session:
         _use_renewed(db)
-        make(db, model, *_renewal(model, differs))
+        make(db, model.path, *_renewal(model, differs))
     if model.stored_as == "cached view" and model.name in read_whole:
         use_whole(db)
-        make(db, model, creation(model, "table", "memory"))
+        make(db, model.path, creation(model, "table", "memory"))
     elif model.stored_as == "table" and not model.is_by_session and model.name != COLUMNS_DOC:
         use_whole(db)
         # The table stays, and with it its comments.
-        make(db, model, f"delete from {TARGET}.{model.name}", f"insert into {TARGET}.{model.name}\n{model.query}")
+        make(db, model.path, f"delete from {TARGET}.{model.name}", f"insert into {TARGET}.{model.name}\n{model.query}")
 
 
 def _use_renewed(db: DuckDBPyConnection) -> None:

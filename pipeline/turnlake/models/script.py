@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from turnlake.errors import ModelError
 from turnlake.models.comments import COLUMNS_DOC, Described, catalog_comments, fill_columns_doc
 from turnlake.models.folder import sql_folder
 from turnlake.models.model import LAYERS, read_models
@@ -30,7 +29,7 @@ def build_script(state: RawFiles, prices: Prices | None = None, root: Path | Non
         models = read_models(root, db)
     statements = [
         *schemas(),
-        *macros(root),
+        *(statements for _, statements in macros(root)),
         *stored_files(state),
         *raw_views(),
         *price_views(prices or load_prices()),
@@ -48,15 +47,10 @@ def schemas(database: str | None = None) -> Iterator[str]:
         yield f"create schema if not exists {f'{database}.' if database else ''}{name}"
 
 
-def macros(root: Path) -> Iterator[str]:
-    """The statements of the macro files, in order of their names."""
+def macros(root: Path) -> Iterator[tuple[Path, str]]:
+    """The macro files in order of their names, each with its statements; no `;` ends the last of them."""
     for path in sorted((root / "macros").glob("*.sql")):
-        try:
-            statements = duckdb.extract_statements(path.read_text(encoding="utf-8"))
-        except duckdb.Error as error:
-            raise ModelError(f"{path}: {error}") from error
-        for statement in statements:
-            yield statement.query.strip().removesuffix(";")
+        yield path, path.read_text(encoding="utf-8").strip().removesuffix(";")
 
 
 def creation(model: Model, stored_as: str, database: str | None = None) -> str:
