@@ -11,8 +11,10 @@ import pytest
 
 from lakes import START_MS, Log, built, opened, rows, write_raw
 from turnlake.errors import ModelError
+from turnlake.models import build as build_module
+from turnlake.models import checks
 from turnlake.models.build import build_database
-from turnlake.models.checks import Check, run_checks, run_checks_of_few
+from turnlake.models.checks import Check, promises, run_checks, run_checks_of_few
 from turnlake.models.folder import sql_folder
 from turnlake.models.lanes import side_by_side
 from turnlake.models.model import read_models
@@ -340,7 +342,7 @@ def test_a_broken_promise_of_few_rows_is_told_as_that_of_many(condition: str, to
     def promise(text: str) -> Check:
         return Check(Path("t.sql"), text, f"from t where ({text}) is not true", "t", text)
 
-    doubles = Check(Path("t.sql"), "one row per a", "select a from t group by a having count(*) > 1")
+    doubles = Check(Path("t.sql"), "one row per a", "select a from t group by a having count(*) > 1", "t", keys="a")
     with duckdb.connect() as db, side_by_side(db, 2) as lanes:
         db.execute("create table t as select 1 as a")
         assert run_checks_of_few([doubles, promise("a > 0"), promise("a < 2")], lanes, unchanged) == 3
@@ -351,6 +353,67 @@ def test_a_broken_promise_of_few_rows_is_told_as_that_of_many(condition: str, to
         db.execute("insert into t values (1)")
         with pytest.raises(ModelError, match="one row per a"):
             run_checks_of_few([promise("a > 0"), doubles], lanes, unchanged)
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ("(1, 1), (2, 2)", None),
+        ("(1, 1), (null, 2)", None),
+        ("(1, 1), (1, 2)", "check failed: one row per a"),
+        ("(null, 1), (null, 2)", "check failed: one row per a"),
+        ("(1, 1), (2, 0)", "check failed: b > 0"),
+        ("(1, 1), (2, null)", "check failed: b > 0"),
+        ("(1, 0), (1, 1)", "check failed: one row per a"),
+    ],
+)
+def test_key_and_conditions_of_a_model_are_checked_in_one_query(rows: str, told: str | None) -> None:
+    path = Path("t.sql")
+    three = [
+        Check(path, "one row per a", "select a from t group by a having count(*) > 1", "t", keys="a"),
+        Check(path, "b > 0", "from t where (b > 0) is not true", "t", "b > 0"),
+        Check(path, "b < 9", "from t where (b < 9) is not true", "t", "b < 9"),
+    ]
+    with duckdb.connect() as db, side_by_side(db, 1) as lanes:
+        db.execute(f"create table t as select * from (values {rows}) as v(a, b)")
+        if told is None:
+            assert run_checks(three, lanes, unchanged) == 3
+            return
+        with pytest.raises(ModelError, match=re.escape(told)):
+            run_checks(three, lanes, unchanged)
+
+
+def test_each_model_is_checked_by_one_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def holds(query: str, _db: duckdb.DuckDBPyConnection) -> bool:
+        asked.append(query)
+        return True
+
+    monkeypatch.setattr(checks, "_holds", holds)
+    with duckdb.connect() as db, side_by_side(db, 1) as lanes:
+        models = read_models(sql_folder(), db)
+        count = run_checks(promises(models), lanes, unchanged)
+    promising = [model for model in models if model.key_of is None or model.checks]
+    assert len(asked) == len(promising) and count > 2 * len(asked)
+
+
+def test_small_and_large_lakes_are_built_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = [Log("s1", cwd="/x"), Log("s2", cwd="/x")]
+    for log in logs:
+        log.turn(1)
+        log.message()
+        log.turn(2)
+        log.finding("torn_tail")
+    files = write_raw(tmp_path, logs)
+    for name, least in (("tiny", 1 << 30), ("large", 0)):
+        monkeypatch.setattr(build_module, "TINY_BYTES", least)
+        monkeypatch.setattr(build_module, "SMALL_BYTES", least)
+        build_database(files, tmp_path / f"{name}.duckdb")
+    tiny, large = opened(tmp_path / "tiny.duckdb"), opened(tmp_path / "large.duckdb")
+    for row in rows(tiny, "select table_schema || '.' || table_name as name from information_schema.tables"):
+        query = f"from {row['name']} order by all"
+        assert tiny.execute(query).fetchall() == large.execute(query).fetchall(), row["name"]
 
 
 def unchanged(_lane: duckdb.DuckDBPyConnection) -> None:

@@ -194,8 +194,8 @@ def plain_tables_read(sql: str) -> frozenset[str] | None:
     if UNUSUAL.search(bare):
         return None
     tokens = [*TOKEN.findall(bare), *[""] * 4]
-    # `step as (`, also `step as materialized (`
-    steps = {tokens[at - 1] for at, token in enumerate(tokens) if token == "as" and "(" in tokens[at + 1 : at + 4]}
+    is_step = {"(", "materialized", "not"}
+    steps = {tokens[at - 1] for at, token in enumerate(tokens) if token == "as" and tokens[at + 1] in is_step}
     tables = set()
     for at, token in enumerate(tokens):
         if token not in ("from", "join") or tokens[at - 1] == "distinct":
@@ -204,7 +204,7 @@ def plain_tables_read(sql: str) -> frozenset[str] | None:
         if name == "(" or behind[0] == "(":
             # A query in brackets, or a function.
             continue
-        if "." in name and name.count(".") == 1:
+        if name.count(".") == 1:
             tables.add(name)
         elif name not in steps:
             return None
