@@ -21,7 +21,7 @@ from turnlake.models.text import quoted
 from turnlake.prices.prices import load_prices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from turnlake.lake.rawfiles import RawFiles
@@ -42,11 +42,13 @@ class BuildResult:
     """What a build made: the rows of each stored table by its name, and the number of checks that held.
 
     `renewed` are the sessions whose rows were made anew, those that are gone among them; None where all were.
+    `is_compared` says whether the sessions were compared with what their logs gave.
     """
 
     rows: Mapping[str, int]
     check_count: int
     renewed: frozenset[str] | None = None
+    is_compared: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,14 @@ def build_database(
     memory: str | None = None,
     threads: int | None = None,
     root: Path | None = None,
+    compare: Callable[[duckdb.DuckDBPyConnection], bool] | None = None,
 ) -> BuildResult:
     """Makes the database file `target` from the Parquet files of a state.
 
     `prices` are the built-in ones unless given, `memory` is a size as DuckDB takes it (`500MB`), `root` the folder of
-    the SQL files. Raises ModelError where a model can't be built or a check fails; the file is then worthless.
+    the SQL files. Where the files are small, `compare` gets the connection while the database is open in it, since to
+    open it once more takes longer than to compare its sessions; it returns whether it did. Raises ModelError where a
+    model can't be built or a check fails; the file is then worthless.
     """
     root = root or sql_folder()
     target.unlink(missing_ok=True)
@@ -95,7 +100,9 @@ def build_database(
             run_all = run_checks_of_few if stored_bytes < SMALL_BYTES else run_checks
             check_count = run_all((*promises(models), *sql_tests(root)), lanes, use_whole)
             finished.result()
-        return BuildResult(row_counts(db, models), check_count)
+        counts = row_counts(db, models)
+        is_compared = compare is not None and stored_bytes < SMALL_BYTES and compare(_finished(db))
+        return BuildResult(counts, check_count, is_compared=is_compared)
 
 
 def connected(target: Path, limits: Limits) -> duckdb.DuckDBPyConnection:
@@ -165,6 +172,13 @@ def _finish(db: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> None:
     db.execute(f"use {TARGET}")
     views = (creation(model, "view") for model in models if model.stored_as == "cached view")
     run(db, (*views, *catalog_comments(described(models))))
+
+
+def _finished(db: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """The connection, in which names stand for what is in the file alone."""
+    db.execute(f"use {TARGET}")
+    db.execute("drop schema memory.staging cascade")
+    return db
 
 
 def _check_columns(db: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> None:
