@@ -32,7 +32,7 @@ TARGET = "lake"
 # What models may use before they spill to disk: with Python around them they stay below 700 MB, however much there is.
 DEFAULT_MEMORY = "400MB"
 # Bytes of files below which most of a build is to plan its queries: a second thread then costs more than it spares.
-SMALL_BYTES = 32 << 20
+SMALL_BYTES = 20 << 20
 # Bytes of files below which a query takes longer to optimize than a better plan of it would spare.
 TINY_BYTES = 256 << 10
 
