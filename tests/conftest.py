@@ -42,6 +42,8 @@ def _models_read_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build, "read_models", read_once)
+        # The lakes of tests are tiny; their queries are to be optimized as those of real ones are.
+        patch.setattr(build, "TINY_BYTES", 0)
         yield
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import duckdb
 
-from turnlake.models.build import creation, macros, schemas
 from turnlake.models.folder import sql_folder
 from turnlake.models.model import read_model
 from turnlake.models.prices import price_views
+from turnlake.models.script import creation, macros, schemas
 from turnlake.prices.card import COLUMNS, Card
 from turnlake.prices.files import read_cards
 from turnlake.prices.prices import Prices, load_prices
@@ -86,7 +86,7 @@ def priced(prices: Prices, calls: Iterable[dict[str, Any]], zone: str = "UTC") -
     root = sql_folder()
     with duckdb.connect() as db:
         db.execute(f"set TimeZone = '{zone}'")
-        for statement in (*schemas(), *macros(root), *price_views(prices)):
+        for statement in (*schemas(), *(text for _, text in macros(root)), *price_views(prices)):
             db.execute(statement)
         columns = ", ".join(f"{name} {kind}" for name, kind in CALL.items())
         db.execute(f"create table intermediate.attempts ({columns})")

@@ -101,7 +101,7 @@ def test_a_failed_build_keeps_what_was_published(own_lake: Path, monkeypatch: py
     def refuse(*_: object) -> int:
         raise ModelError("check failed")
 
-    monkeypatch.setattr("turnlake.models.build.run_checks", refuse)
+    monkeypatch.setattr("turnlake.models.build.run_checks_of_few", refuse)
     with pytest.raises(ModelError):
         filled(own_lake, 1, 2, 3)
     assert turnlake.frame("turns", lake=own_lake).height == 2

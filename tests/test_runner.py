@@ -12,8 +12,10 @@ import pytest
 
 from lakes import START_MS, Log, built, opened, rows, write_raw
 from turnlake.errors import ModelError
+from turnlake.models import build as build_module
+from turnlake.models import checks
 from turnlake.models.build import build_database
-from turnlake.models.checks import Check, run_checks, run_checks_of_few
+from turnlake.models.checks import Check, promises, run_checks, run_checks_of_few
 from turnlake.models.folder import sql_folder
 from turnlake.models.lanes import side_by_side
 from turnlake.models.model import read_models
@@ -70,12 +72,11 @@ def build(folder: Path, root: Path, *logs: Log) -> duckdb.DuckDBPyConnection:
     return opened(folder / "x.duckdb")
 
 
-def test_a_model_is_a_table_with_its_comments(tmp_path: Path, models: Write) -> None:
+def test_a_mart_is_a_table_with_its_comments(tmp_path: Path, models: Write) -> None:
     db = build(tmp_path, models())
     assert rows(db, "from marts.good") == [{"session_id": "s1", "event_count": 0}]
     tables = dict(db.execute("select table_name, comment from duckdb_tables() where not internal").fetchall())
-    views = dict(db.execute("select view_name, comment from duckdb_views() where schema_name = 'staging'").fetchall())
-    assert tables == {"good": "One row per session."} and views == {"base": "One row per log."}
+    assert tables == {"good": "One row per session."}
     columns = db.execute("select comment from duckdb_columns() where table_name = 'good' order by column_index")
     assert columns.fetchall() == [("The session.",), ("Its events.",)]
 
@@ -208,8 +209,44 @@ def test_raw_tables_are_views_over_the_files_with_comments(tmp_path: Path) -> No
     ]
     assert flags[0]["at"].timestamp() * 1000 == START_MS + 2000
     assert rows(db, "select session_id from raw.findings") == [{"session_id": "s1"}]
-    silent = db.execute("select table_name, column_name from duckdb_columns() where comment is null and not internal")
-    assert silent.fetchall() == []
+    silent = "select table_name from duckdb_columns() where schema_name in ('raw', 'marts') and comment is null"
+    assert db.execute(silent).fetchall() == []
+
+
+def test_every_table_and_column_is_described_in_columns_doc(tmp_path: Path) -> None:
+    db = built(tmp_path, Log())
+    described = "select schema_name, table_name, column_name, comment from marts.columns_doc order by all"
+    in_catalog = """
+        select schema_name, table_name, column_name, comment from duckdb_columns() where not internal
+        union all
+        select schema_name, table_name, null, comment from duckdb_tables() where not internal
+        union all
+        select schema_name, view_name, null, comment from duckdb_views() where not internal
+        order by all
+    """
+    found, expected = db.execute(described).fetchall(), db.execute(in_catalog).fetchall()
+    assert [row[:3] for row in found] == [row[:3] for row in expected]
+    of_both = [(row, comment) for row, (*_, comment) in zip(found, expected, strict=True) if comment is not None]
+    assert all(row[3] == comment for row, comment in of_both)
+    assert {row[0] for row, _ in of_both} == {"raw", "marts"}
+    assert {row[0] for row in found} == {"raw", "staging", "intermediate", "marts"}
+    assert all(comment for *_, comment in found)
+
+
+def test_columns_doc_is_in_the_order_of_schemas_tables_and_columns(tmp_path: Path) -> None:
+    db = built(tmp_path, Log())
+    names = db.execute("select schema_name, table_name from marts.columns_doc order by sort_key").fetchall()
+    schemas = ["raw", "staging", "intermediate", "marts"]
+    assert names == sorted(names, key=lambda name: (schemas.index(name[0]), name[1]))
+    settings = db.execute(
+        "select column_name, comment from marts.columns_doc where table_name = 'settings' and schema_name = 'raw'"
+    )
+    assert settings.fetchall() == [
+        (None, "One row: what the database was built with."),
+        ("currency", "Currency of all costs; cards in others do not apply."),
+    ]
+    keys = db.execute("select sort_key from marts.columns_doc order by sort_key").fetchall()
+    assert keys == [(number,) for number in range(1, len(keys) + 1)]
 
 
 def test_a_time_that_is_no_instant_is_null(tmp_path: Path) -> None:
@@ -370,7 +407,7 @@ def test_a_broken_promise_of_few_rows_is_told_as_that_of_many(condition: str, to
     def promise(text: str) -> Check:
         return Check(Path("t.sql"), text, f"from t where ({text}) is not true", "t", text)
 
-    doubles = Check(Path("t.sql"), "one row per a", "select a from t group by a having count(*) > 1")
+    doubles = Check(Path("t.sql"), "one row per a", "select a from t group by a having count(*) > 1", "t", keys="a")
     with duckdb.connect() as db, side_by_side(db, 2) as lanes:
         db.execute("create table t as select 1 as a")
         assert run_checks_of_few([doubles, promise("a > 0"), promise("a < 2")], lanes, unchanged) == 3
@@ -381,6 +418,67 @@ def test_a_broken_promise_of_few_rows_is_told_as_that_of_many(condition: str, to
         db.execute("insert into t values (1)")
         with pytest.raises(ModelError, match="one row per a"):
             run_checks_of_few([promise("a > 0"), doubles], lanes, unchanged)
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ("(1, 1), (2, 2)", None),
+        ("(1, 1), (null, 2)", None),
+        ("(1, 1), (1, 2)", "check failed: one row per a"),
+        ("(null, 1), (null, 2)", "check failed: one row per a"),
+        ("(1, 1), (2, 0)", "check failed: b > 0"),
+        ("(1, 1), (2, null)", "check failed: b > 0"),
+        ("(1, 0), (1, 1)", "check failed: one row per a"),
+    ],
+)
+def test_key_and_conditions_of_a_model_are_checked_in_one_query(rows: str, told: str | None) -> None:
+    path = Path("t.sql")
+    three = [
+        Check(path, "one row per a", "select a from t group by a having count(*) > 1", "t", keys="a"),
+        Check(path, "b > 0", "from t where (b > 0) is not true", "t", "b > 0"),
+        Check(path, "b < 9", "from t where (b < 9) is not true", "t", "b < 9"),
+    ]
+    with duckdb.connect() as db, side_by_side(db, 1) as lanes:
+        db.execute(f"create table t as select * from (values {rows}) as v(a, b)")
+        if told is None:
+            assert run_checks(three, lanes, unchanged) == 3
+            return
+        with pytest.raises(ModelError, match=re.escape(told)):
+            run_checks(three, lanes, unchanged)
+
+
+def test_each_model_is_checked_by_one_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def holds(query: str, _db: duckdb.DuckDBPyConnection) -> bool:
+        asked.append(query)
+        return True
+
+    monkeypatch.setattr(checks, "_holds", holds)
+    with duckdb.connect() as db, side_by_side(db, 1) as lanes:
+        models = read_models(sql_folder(), db)
+        count = run_checks(promises(models), lanes, unchanged)
+    promising = [model for model in models if model.key_of is None or model.checks]
+    assert len(asked) == len(promising) and count > 2 * len(asked)
+
+
+def test_small_and_large_lakes_are_built_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = [Log("s1", cwd="/x"), Log("s2", cwd="/x")]
+    for log in logs:
+        log.turn(1)
+        log.message()
+        log.turn(2)
+        log.finding("torn_tail")
+    files = write_raw(tmp_path, logs)
+    for name, least in (("tiny", 1 << 30), ("large", 0)):
+        monkeypatch.setattr(build_module, "TINY_BYTES", least)
+        monkeypatch.setattr(build_module, "SMALL_BYTES", least)
+        build_database(files, tmp_path / f"{name}.duckdb")
+    tiny, large = opened(tmp_path / "tiny.duckdb"), opened(tmp_path / "large.duckdb")
+    for row in rows(tiny, "select table_schema || '.' || table_name as name from information_schema.tables"):
+        query = f"from {row['name']} order by all"
+        assert tiny.execute(query).fetchall() == large.execute(query).fetchall(), row["name"]
 
 
 def unchanged(_lane: duckdb.DuckDBPyConnection) -> None:

@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 
 import duckdb
+import orjson
 import pytest
 
 from turnlake.models.folder import sql_folder
-from turnlake.models.model import READABLE, read_models
+from turnlake.models.model import READABLE, TREES, plain_tables_read, read_models, tables_read
 
 ROOT = sql_folder()
 FILES = sorted(ROOT.rglob("*.sql"))
@@ -85,3 +86,37 @@ def test_every_model_is_described_and_reads_only_downwards() -> None:
         for column, about in model.columns.items():
             assert about.endswith(".") and len(about) > 5, f"{model.name}.{column}: {about}"
         assert {name.split(".")[0] for name in model.reads} <= set(READABLE[model.layer])
+
+
+def test_the_tables_a_model_reads_are_those_that_duckdb_finds() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in MODELS]
+    with duckdb.connect() as db:
+        trees = [orjson.loads(tree) for (tree,) in db.execute(TREES, [texts]).fetchall()]
+    found = [plain_tables_read(text) for text in texts]
+    for path, plain, tree in zip(MODELS, found, trees, strict=True):
+        assert plain is None or plain == tables_read(path, tree), named(path)
+    # The others are read by DuckDB, which takes longer.
+    assert found.count(None) <= 3
+
+
+@pytest.mark.parametrize(
+    ("sql", "tables"),
+    [
+        ("select 1 from marts.a;", {"marts.a"}),
+        ("select 'from marts.x' from marts.a -- from marts.y", {"marts.a"}),
+        ("with a as (from marts.b), c as materialized (select 1) from a join c using (x)", {"marts.b"}),
+        ("select a is distinct from b from marts.a as t left join marts.b using (x)", {"marts.a", "marts.b"}),
+        ("select (select max(x) from marts.a), y from unnest([1]) as t(y)", {"marts.a"}),
+        ("FROM marts.A semi JOIN (from marts.b) as b using (x)", {"marts.a", "marts.b"}),
+        ("from bare", None),
+        ("from lake.marts.a", None),
+        ("from marts.a, marts.b", None),
+        ("from marts.a as t, marts.b", None),
+        ('from "marts".a', None),
+        ("from marts.a; select 1", None),
+        ("from (pivot marts.a on x using sum(y))", None),
+        ("table marts.a", None),
+    ],
+)
+def test_texts_that_are_not_plain_are_left_to_duckdb(sql: str, tables: set[str] | None) -> None:
+    assert plain_tables_read(sql) == tables

@@ -159,7 +159,8 @@ class Scans:
 def scanning(db: duckdb.DuckDBPyConnection, sessions: Collection[Session], files: Collection[Path]) -> Iterator[Scans]:
     """Within the block, payloads and the views upon them hold what of these sessions is in these files of events."""
     [(database,)] = db.execute("select current_database()").fetchall()
-    views = dict(db.execute("select schema_name || '.' || view_name, sql from duckdb_views()").fetchall())
+    of_database = "from duckdb_views() where database_name = current_database()"
+    views = dict(db.execute(f"select schema_name || '.' || view_name, sql {of_database}").fetchall())
     for schema in _SCHEMAS:
         db.execute(f"create schema if not exists memory.{schema}")
     # What is created goes to the first of the path, and names are looked up there first.

@@ -10,6 +10,8 @@ from functools import cached_property
 from math import ceil
 from pathlib import Path
 
+import duckdb
+
 from turnlake.check.database import MEMORY_MB, check_sessions, reading, sessions_of, store, written
 from turnlake.check.outcome import Check, Session
 from turnlake.check.weight import HEAVY, memory_for, parsed_at_once
@@ -57,13 +59,30 @@ def fill_database(database: Path, state: State, workers: int, memory: str | None
     """
     with written(database, memory, workers) as db:
         shares = shares_of(sessions_of(db, are_unchecked=True), state, workers)
-        if len(shares) <= 1 and not any(share.is_big for share in shares):
-            checks = [check for share in shares for check in check_sessions(db, share.sessions, share.files)]
-            store(db, checks)
-            return checks
+        if _are_few(shares):
+            return _fill(db, shares)
     checks = check_shared(database, shares, database.parent, workers, memory)
     with written(database, memory, workers) as db:
         store(db, checks)
+    return checks
+
+
+def fill_small(db: duckdb.DuckDBPyConnection, state: State, workers: int) -> bool:
+    """As `fill_database`, for the database in use, where it is too small to be shared out; returns whether it is."""
+    shares = shares_of(sessions_of(db, are_unchecked=True), state, workers)
+    if not _are_few(shares):
+        return False
+    _fill(db, shares)
+    return True
+
+
+def _are_few(shares: Sequence[Share]) -> bool:
+    return len(shares) <= 1 and not any(share.is_big for share in shares)
+
+
+def _fill(db: duckdb.DuckDBPyConnection, shares: Sequence[Share]) -> list[Check]:
+    checks = [check for share in shares for check in check_sessions(db, share.sessions, share.files)]
+    store(db, checks)
     return checks
 
 

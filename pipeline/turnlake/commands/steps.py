@@ -7,7 +7,7 @@ import os
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -30,6 +30,8 @@ from turnlake.sources.lines import MAX_LINE
 from turnlake.sources.source import Source, default_source, merge_sources, parse_source
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
     from turnlake.models.build import BuildResult
 
 
@@ -196,8 +198,9 @@ def publish_models(
     before = _renewable(lake, prices) if is_checked and not args.full and not anew else None
     result = None if before is None else _renewed(lake, before, state, database, limits)
     if result is None:
-        result = build_database(state.raw_files(), database, prices=prices, **limits)
-    if is_checked:
+        compare = _compare_small(state, args) if is_checked else None
+        result = build_database(state.raw_files(), database, prices=prices, compare=compare, **limits)
+    if is_checked and not result.is_compared:
         check_database(database, state, args)
     lake.publish(state, database, _inputs(prices, is_checked))
     return result
@@ -221,8 +224,23 @@ def check_database(database: Path, state: State, args: argparse.Namespace) -> No
     """Compare the sessions of a state's database that have no check yet with what their logs gave when read."""
     from turnlake.check.share import fill_database
 
-    workers = getattr(args, "workers", None) or args.threads or default_workers()
-    fill_database(database, state, workers, args.memory)
+    fill_database(database, state, _check_workers(args), args.memory)
+
+
+def _compare_small(state: State, args: argparse.Namespace) -> Callable[[DuckDBPyConnection], bool]:
+    """The same for a database that is open already, where it is small."""
+
+    def compare(db: DuckDBPyConnection) -> bool:
+        # Loaded only now: where a model fails there is nothing to compare.
+        from turnlake.check.share import fill_small
+
+        return fill_small(db, state, _check_workers(args))
+
+    return compare
+
+
+def _check_workers(args: argparse.Namespace) -> int:
+    return getattr(args, "workers", None) or args.threads or default_workers()
 
 
 def _renewable(lake: Lake, prices: Prices) -> State | None:

@@ -195,6 +195,7 @@ COLUMNS: Mapping[str, Mapping[str, Rule]] = {
     "marts.unmetered_calls": _table(keep="branch seq turn requested_at", own="kind", hashed="session_id", known=_ROUTE),
     "marts.usage_daily": _USAGE_DAILY,
     "marts.prices": _PRICES,
+    "marts.columns_doc": _table(keep="sort_key", own="schema_name table_name column_name comment reference"),
     "marts.tool_calls": _TOOL_CALLS,
     "marts.tool_latency": _table(
         keep="call_count measured_count open_count error_count error_ratio p50_ms p90_ms p95_ms p99_ms max_ms",

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import duckdb
 
 from turnlake.errors import ModelError
-from turnlake.models.checks import promises, run_checks, sql_tests
+from turnlake.models.checks import promises, run_checks, run_checks_of_few, sql_tests
+from turnlake.models.comments import COLUMNS_DOC, catalog_comments, fill_columns_doc
 from turnlake.models.folder import sql_folder
 from turnlake.models.lanes import lane_count, make_in_order, side_by_side
-from turnlake.models.model import LAYERS, Model, read_models
+from turnlake.models.model import Model, read_models
 from turnlake.models.prices import price_views
-from turnlake.models.raw import raw_comments, raw_views, stored_files
-from turnlake.models.text import identifier, quoted
+from turnlake.models.raw import raw_views, stored_files
+from turnlake.models.script import creation, described, macros, schemas
+from turnlake.models.text import quoted
 from turnlake.prices.prices import load_prices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from turnlake.lake.rawfiles import RawFiles
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 TARGET = "lake"
 # What models may use before they spill to disk: with Python around them they stay below 700 MB, however much there is.
 DEFAULT_MEMORY = "400MB"
+# Bytes of files below which most of a build is to plan its queries: a second thread then costs more than it spares.
+SMALL_BYTES = 20 << 20
+# Bytes of files below which a query takes longer to optimize than a better plan of it would spare.
+TINY_BYTES = 256 << 10
 
 
 @dataclass(frozen=True)
@@ -36,11 +42,13 @@ class BuildResult:
     """What a build made: the rows of each stored table by its name, and the number of checks that held.
 
     `renewed` are the sessions whose rows were made anew, those that are gone among them; None where all were.
+    `is_compared` says whether the sessions were compared with what their logs gave.
     """
 
     rows: Mapping[str, int]
     check_count: int
     renewed: frozenset[str] | None = None
+    is_compared: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,10 @@ class Limits:
 
     memory: str | None = None
     threads: int | None = None
+
+    def for_files_of(self, stored_bytes: int) -> Limits:
+        """The same for files of so many bytes: one thread where they are few, unless a number is given."""
+        return self if self.threads or stored_bytes >= SMALL_BYTES else replace(self, threads=1)
 
 
 def build_database(
@@ -59,27 +71,38 @@ def build_database(
     memory: str | None = None,
     threads: int | None = None,
     root: Path | None = None,
+    compare: Callable[[duckdb.DuckDBPyConnection], bool] | None = None,
 ) -> BuildResult:
     """Makes the database file `target` from the Parquet files of a state.
 
     `prices` are the built-in ones unless given, `memory` is a size as DuckDB takes it (`500MB`), `root` the folder of
-    the SQL files. Raises ModelError where a model can't be built or a check fails; the file is then worthless.
+    the SQL files. Where the files are small, `compare` gets the connection while the database is open in it, since to
+    open it once more takes longer than to compare its sessions; it returns whether it did. Raises ModelError where a
+    model can't be built or a check fails; the file is then worthless.
     """
     root = root or sql_folder()
     target.unlink(missing_ok=True)
-    with connected(target, Limits(memory, threads)) as db, in_use(target, db):
+    stored_bytes = sum(path.stat().st_size for paths in state.tables.values() for path in paths)
+    with connected(target, Limits(memory, threads).for_files_of(stored_bytes)) as db, in_use(target, db):
         models = read_models(root, db)
-        run(db, (*schemas(), *macros(root), *stored_files(state), *raw_views()))
-        run(db, price_views(prices or load_prices()))
-        stored_bytes = sum(path.stat().st_size for paths in state.tables.values() for path in paths)
-        with side_by_side(db, lane_count(db, stored_bytes)) as lanes:
+        run(db, schemas())
+        for path, statements in macros(root):
+            make(db, path, statements)
+        run(db, (*stored_files(state), *raw_views(), *price_views(prices or load_prices())))
+        use_whole(db)
+        use = _use_unoptimized if stored_bytes < TINY_BYTES else use_whole
+        with side_by_side(db, lane_count(db, stored_bytes), use) as lanes:
             make_in_order(lanes, models, _build_model)
-            use_whole(db)
             _check_columns(db, models)
+            if any(model.name == COLUMNS_DOC for model in models):
+                db.execute(fill_columns_doc(described(models), TARGET))
             finished = lanes.start(lambda lane: _finish(lane, models))
-            check_count = run_checks((*promises(models), *sql_tests(root)), lanes, use_whole)
+            run_all = run_checks_of_few if stored_bytes < SMALL_BYTES else run_checks
+            check_count = run_all((*promises(models), *sql_tests(root)), lanes, use_whole)
             finished.result()
-        return BuildResult(row_counts(db, models), check_count)
+        counts = row_counts(db, models)
+        is_compared = compare is not None and stored_bytes < SMALL_BYTES and compare(_finished(db))
+        return BuildResult(counts, check_count, is_compared=is_compared)
 
 
 def connected(target: Path, limits: Limits) -> duckdb.DuckDBPyConnection:
@@ -109,41 +132,6 @@ def use_whole(db: duckdb.DuckDBPyConnection) -> None:
     db.execute(f"set search_path = '{TARGET}.main,memory.staging,{TARGET}.staging'")
 
 
-def schemas(database: str | None = None) -> Iterator[str]:
-    """The statements that make the schemas, in the database in use unless another is named."""
-    for name in ("raw", *LAYERS):
-        yield f"create schema if not exists {f'{database}.' if database else ''}{name}"
-
-
-def macros(root: Path) -> Iterator[str]:
-    """The statements of the macro files, in order of their names."""
-    for path in sorted((root / "macros").glob("*.sql")):
-        try:
-            statements = duckdb.extract_statements(path.read_text(encoding="utf-8"))
-        except duckdb.Error as error:
-            raise ModelError(f"{path}: {error}") from error
-        for statement in statements:
-            yield statement.query.strip().removesuffix(";")
-
-
-def creation(model: Model, stored_as: str, database: str | None = None) -> str:
-    """The statement that makes the model, in the database in use unless another is named."""
-    place = f"{database}.{model.name}" if database else model.name
-    return f"create or replace {stored_as} {place} as\n{model.query}"
-
-
-def comments(model: Model) -> Iterator[str]:
-    """The statements that copy the comments of a model's file into the catalog."""
-    yield f"comment on {final_form(model)} {model.name} is {quoted(model.about)}"
-    for column, about in model.columns.items():
-        yield f"comment on column {model.name}.{identifier(column)} is {quoted(about)}"
-
-
-def final_form(model: Model) -> str:
-    """What the model is in the finished database: table or view."""
-    return model.stored_as.removeprefix("cached ")
-
-
 def run(db: duckdb.DuckDBPyConnection, statements: Iterable[str]) -> None:
     """Runs statements that change the file alone."""
     # One transaction: hundreds of comments, each written on its own, would cost more than the models. And no optimizer,
@@ -159,32 +147,45 @@ def run(db: duckdb.DuckDBPyConnection, statements: Iterable[str]) -> None:
     db.execute("pragma enable_optimizer")
 
 
-def make(db: duckdb.DuckDBPyConnection, model: Model, *statements: str) -> None:
-    """Runs statements that make a model. Raises ModelError that names its file."""
+def make(db: duckdb.DuckDBPyConnection, path: Path, *statements: str) -> None:
+    """Runs statements that make what is in a file. Raises ModelError that names it."""
     try:
         for statement in statements:
             db.execute(statement)
     except duckdb.Error as error:
-        raise ModelError(f"{model.path}: {error}") from error
+        raise ModelError(f"{path}: {error}") from error
+
+
+def _use_unoptimized(db: duckdb.DuckDBPyConnection) -> None:
+    use_whole(db)
+    db.execute("pragma disable_optimizer")
 
 
 def _build_model(db: duckdb.DuckDBPyConnection, model: Model) -> None:
     """Makes one model in the file; a cached view as a table in memory."""
-    use_whole(db)
     is_cached = model.stored_as == "cached view"
-    make(db, model, creation(model, "table", "memory") if is_cached else creation(model, model.stored_as, TARGET))
+    make(db, model.path, creation(model, "table", "memory") if is_cached else creation(model, model.stored_as, TARGET))
 
 
 def _finish(db: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> None:
-    """Puts views in the file for what was held in memory, and copies all comments into it."""
+    """Puts views in the file for what was held in memory, and comments into its catalog."""
     db.execute(f"use {TARGET}")
     views = (creation(model, "view") for model in models if model.stored_as == "cached view")
-    run(db, (*views, *raw_comments(), *(comment for model in models for comment in comments(model))))
+    run(db, (*views, *catalog_comments(described(models))))
+
+
+def _finished(db: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """The connection, in which names stand for what is in the file alone."""
+    db.execute(f"use {TARGET}")
+    db.execute("drop schema memory.staging cascade")
+    return db
 
 
 def _check_columns(db: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> None:
     """Refuses a model whose comments are not those of the columns it turned out to have."""
-    found = db.execute("select schema_name || '.' || table_name, column_name from duckdb_columns() where not internal")
+    # Databases are named, or DuckDB makes up the columns of all its own tables first.
+    names = "select schema_name || '.' || table_name, column_name from duckdb_columns()"
+    found = db.execute(f"{names} where database_name in ('{TARGET}', 'memory')")
     columns: dict[str, set[str]] = {}
     for name, column in found.fetchall():
         columns.setdefault(name, set()).add(column)
@@ -198,7 +199,5 @@ def _check_columns(db: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> No
 def row_counts(db: duckdb.DuckDBPyConnection, models: Iterable[Model]) -> dict[str, int]:
     """The number of rows of each stored table, by its name."""
     names = [model.name for model in models if model.stored_as == "table"]
-    if not names:
-        return {}
-    [counts] = db.execute(f"select {', '.join(f'(select count(*) from {name})' for name in names)}").fetchall()
-    return dict(zip(names, map(int, counts), strict=True))
+    counts = " union all ".join(f"select {quoted(name)}, count(*) from {name}" for name in names)
+    return dict(db.execute(counts).fetchall()) if names else {}

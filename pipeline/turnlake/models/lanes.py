@@ -57,8 +57,10 @@ class Lanes:
 
 
 @contextmanager
-def side_by_side(db: DuckDBPyConnection, count: int) -> Iterator[Lanes]:
-    """So many lanes to the database of `db`, each in UTC and with the search path of a new connection.
+def side_by_side(
+    db: DuckDBPyConnection, count: int, use: Callable[[DuckDBPyConnection], None] = lambda _lane: None
+) -> Iterator[Lanes]:
+    """So many lanes to the database of `db`, each in UTC and with the search path that `use` gives it.
 
     When the block ends, calls under way are waited for, and those behind them are not run.
     """
@@ -68,6 +70,7 @@ def side_by_side(db: DuckDBPyConnection, count: int) -> Iterator[Lanes]:
         connections = [stack.enter_context(db.cursor()) for _ in range(count)]
         for connection in connections:
             connection.execute("set TimeZone = 'UTC'")
+            use(connection)
         pool = ThreadPoolExecutor(count)
         stack.callback(pool.shutdown, cancel_futures=True)
         yield Lanes(pool, connections)

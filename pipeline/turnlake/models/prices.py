@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from turnlake.models.comments import Described
 from turnlake.models.text import quoted
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ SETTINGS: Columns = {"currency": ("varchar", "Currency of all costs; cards in ot
 
 
 def price_views(prices: Prices) -> Iterator[str]:
-    """The statements that make raw.prices, raw.holidays and raw.settings, with their comments."""
+    """The statements that make raw.prices, raw.holidays and raw.settings."""
     cards = (
         (
             *(card.id, card.price_source, card.provider, card.model, card.currency, card.valid_from, card.valid_to),
@@ -62,20 +63,28 @@ def price_views(prices: Prices) -> Iterator[str]:
     days = (
         (holiday.calendar, holiday.day, holiday.name, holiday.source, holiday.checked_on) for holiday in prices.holidays
     )
-    yield from _view("prices", "One row per price card.", PRICES, cards)
-    yield from _view("holidays", "One row per public holiday that has no peak hours.", HOLIDAYS, days)
-    yield from _view("settings", "One row: what the database was built with.", SETTINGS, [(prices.currency,)])
+    yield _view("prices", PRICES, cards)
+    yield _view("holidays", HOLIDAYS, days)
+    yield _view("settings", SETTINGS, [(prices.currency,)])
 
 
-def _view(name: str, about: str, columns: Columns, rows: Iterable[tuple[object, ...]]) -> Iterator[str]:
+def price_tables() -> Iterator[Described]:
+    """These views with their comments."""
+    tables = {
+        "prices": ("One row per price card.", PRICES),
+        "holidays": ("One row per public holiday that has no peak hours.", HOLIDAYS),
+        "settings": ("One row: what the database was built with.", SETTINGS),
+    }
+    for name, (about, columns) in tables.items():
+        yield Described(f"raw.{name}", "view", about, {column: what for column, (_, what) in columns.items()})
+
+
+def _view(name: str, columns: Columns, rows: Iterable[tuple[object, ...]]) -> str:
     # One constant: thousands of rows, each a list of constants, would take longer to parse than all models together.
     cells = [dict(zip(columns, map(_cell, row), strict=True)) for row in rows]
     types = [{column: type_ for column, (type_, _) in columns.items()}]
     query = f"unnest(from_json_strict({quoted(json.dumps(cells))}, {quoted(json.dumps(types))}), recursive := true)"
-    yield f"create or replace view raw.{name} as select {query}"
-    yield f"comment on view raw.{name} is {quoted(about)}"
-    for column, (_, what) in columns.items():
-        yield f'comment on column raw.{name}."{column}" is {quoted(what)}'
+    return f"create or replace view raw.{name} as select {query}"
 
 
 def _cell(value: object) -> str | None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from turnlake.findings import INVARIANTS
+from turnlake.models.comments import Described
 from turnlake.models.text import path_list, quoted
 from turnlake.rows.tables import TABLES, Column, Table
 
@@ -126,12 +127,11 @@ def raw_views(database: str | None = None) -> Iterator[str]:
         yield f"create or replace view {f'{database}.' if database else ''}raw.{table.name} as {query}"
 
 
-def raw_comments() -> Iterator[str]:
-    """The statements that describe these views: the columns of their tables and those they add."""
+def raw_tables() -> Iterator[Described]:
+    """These views with their comments: those of the columns of their tables, and of those they add."""
     for table, more, _ in _views():
-        yield f"comment on view raw.{table.name} is {quoted(table.about)}"
-        for column in (*table.columns, *more):
-            yield f'comment on column raw.{table.name}."{column.name}" is {quoted(column.about)}'
+        columns = {column.name: column.about for column in (*table.columns, *more)}
+        yield Described(f"raw.{table.name}", "view", table.about, columns)
 
 
 def _views() -> tuple[tuple[Table, tuple[Column, ...], str], ...]:

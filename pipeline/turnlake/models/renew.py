@@ -14,20 +14,20 @@ from turnlake.models.build import (
     BuildResult,
     Limits,
     connected,
-    creation,
     in_use,
     make,
     row_counts,
     run,
-    schemas,
     use_whole,
 )
 from turnlake.models.changes import change_between, of_these
 from turnlake.models.checks import promises, run_checks, run_checks_of_few, sql_tests
+from turnlake.models.comments import COLUMNS_DOC
 from turnlake.models.folder import sql_folder
 from turnlake.models.lanes import lane_count, make_in_order, side_by_side
 from turnlake.models.model import LAYERS, read_models
 from turnlake.models.raw import raw_views, stored_file, stored_files
+from turnlake.models.script import creation, schemas
 from turnlake.models.text import path_list
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def renew_database(
     `database` was built by the same models with the same prices; it is copied. Raises ModelError as `build_database`.
     """
     root = root or sql_folder()
-    with connected(target, Limits(memory, threads)) as db:
+    with connected(target, Limits(memory, threads).for_files_of(database.stat().st_size)) as db:
         change = change_between(before, state, db)
         if change is None:
             return None
@@ -101,14 +101,14 @@ def _make(db: DuckDBPyConnection, model: Model, differs: str, read_whole: Collec
     """Makes one model where those behind it look it up."""
     if model.is_by_session:
         _use_renewed(db)
-        make(db, model, *_renewal(model, differs))
+        make(db, model.path, *_renewal(model, differs))
     if model.stored_as == "cached view" and model.name in read_whole:
         use_whole(db)
-        make(db, model, creation(model, "table", "memory"))
-    elif model.stored_as == "table" and not model.is_by_session:
+        make(db, model.path, creation(model, "table", "memory"))
+    elif model.stored_as == "table" and not model.is_by_session and model.name != COLUMNS_DOC:
         use_whole(db)
         # The table stays, and with it its comments.
-        make(db, model, f"delete from {TARGET}.{model.name}", f"insert into {TARGET}.{model.name}\n{model.query}")
+        make(db, model.path, f"delete from {TARGET}.{model.name}", f"insert into {TARGET}.{model.name}\n{model.query}")
 
 
 def _use_renewed(db: DuckDBPyConnection) -> None:

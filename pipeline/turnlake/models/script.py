@@ -1,4 +1,4 @@
-"""The whole build as one SQL script, for a plain `duckdb` shell."""
+"""The statements that make the database of a state; all of them are a SQL script for a plain `duckdb` shell."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from turnlake.models.build import comments, creation, final_form, macros, schemas
+from turnlake.models.comments import COLUMNS_DOC, Described, catalog_comments, fill_columns_doc
 from turnlake.models.folder import sql_folder
-from turnlake.models.model import read_models
-from turnlake.models.prices import price_views
-from turnlake.models.raw import raw_comments, raw_views, stored_files
+from turnlake.models.model import LAYERS, read_models
+from turnlake.models.prices import price_tables, price_views
+from turnlake.models.raw import raw_tables, raw_views, stored_files
 from turnlake.prices.prices import load_prices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from turnlake.lake.rawfiles import RawFiles
+    from turnlake.models.model import Model
     from turnlake.prices.prices import Prices
 
 
@@ -28,13 +29,42 @@ def build_script(state: RawFiles, prices: Prices | None = None, root: Path | Non
         models = read_models(root, db)
     statements = [
         *schemas(),
-        *macros(root),
+        *(statements for _, statements in macros(root)),
         *stored_files(state),
         *raw_views(),
-        *raw_comments(),
         *price_views(prices or load_prices()),
+        *(creation(model, final_form(model)) for model in models),
+        *(fill_columns_doc(described(models)) for model in models if model.name == COLUMNS_DOC),
+        *catalog_comments(described(models)),
     ]
-    for model in models:
-        statements += [creation(model, final_form(model)), *comments(model)]
     for statement in statements:
         yield f"{statement};\n"
+
+
+def schemas(database: str | None = None) -> Iterator[str]:
+    """The statements that make the schemas, in the database in use unless another is named."""
+    for name in ("raw", *LAYERS):
+        yield f"create schema if not exists {f'{database}.' if database else ''}{name}"
+
+
+def macros(root: Path) -> Iterator[tuple[Path, str]]:
+    """The macro files in order of their names, each with its statements; no `;` ends the last of them."""
+    for path in sorted((root / "macros").glob("*.sql")):
+        yield path, path.read_text(encoding="utf-8").strip().removesuffix(";")
+
+
+def creation(model: Model, stored_as: str, database: str | None = None) -> str:
+    """The statement that makes the model, in the database in use unless another is named."""
+    place = f"{database}.{model.name}" if database else model.name
+    return f"create or replace {stored_as} {place} as\n{model.query}"
+
+
+def final_form(model: Model) -> str:
+    """What the model is in the finished database: table or view."""
+    return model.stored_as.removeprefix("cached ")
+
+
+def described(models: Iterable[Model]) -> list[Described]:
+    """All tables and views of the database with their comments: those of schema raw, and the models."""
+    made = (Described(model.name, final_form(model), model.about, model.columns) for model in models)
+    return [*raw_tables(), *price_tables(), *made]
