@@ -15,7 +15,7 @@ from turnlake.findings import CODES
 from turnlake.lake.copies import records_of, starts_with
 from turnlake.lake.sessions import LogFacts, Resolution, resolve
 from turnlake.sources.discover import find_logs
-from turnlake.sources.layout import generation_of
+from turnlake.sources.logfile import generation_of
 from turnlake.sources.source import parse_source
 
 Records = tuple[int, ...]

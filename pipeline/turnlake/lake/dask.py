@@ -27,8 +27,8 @@ from turnlake.lake.convert import Batch, Converted, convert
 from turnlake.rows.part import TAIL
 from turnlake.rows.tables import LAKE_FORMAT, PARSER_VERSION
 from turnlake.sources.container import open_regular
-from turnlake.sources.database import changed_at
 from turnlake.sources.logfile import LogFile
+from turnlake.sources.sqlite_file import changed_at
 
 PIECE_BYTES = 8 << 20
 # How many workers may die under one batch.
