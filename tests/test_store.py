@@ -18,7 +18,8 @@ from stores import COMPRESSED_FROM, SCHEMA, add_session, make_store, varint, var
 from turnlake.errors import SourceError
 from turnlake.format.reader import Log, read_log
 from turnlake.lake.convert import Batch, Converted, convert
-from turnlake.lake.ingest import ingest, rows_of_logs
+from turnlake.lake.ingest import ingest
+from turnlake.lake.log_table import rows_of_logs
 from turnlake.lake.plan import Options
 from turnlake.lake.state import Lake
 from turnlake.sample.write import write_sample

@@ -21,9 +21,9 @@ from typing import Any
 import turnlake
 from turnlake.errors import TurnlakeError, UsageError
 from turnlake.files import make_folder
-from turnlake.lake.carry import LASTING
-from turnlake.lake.checkpoints import can_be_opened
 from turnlake.lake.convert import Batch, Converted, convert
+from turnlake.lake.manifest import can_be_opened
+from turnlake.lake.reuse_parts import LASTING
 from turnlake.rows.part import TAIL
 from turnlake.rows.tables import LAKE_FORMAT, PARSER_VERSION
 from turnlake.sources.container import open_regular

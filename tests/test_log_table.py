@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from turnlake.lake.logtable import DECIDING, LogTable
+from turnlake.lake.log_table import DECIDING, LogTable
 from turnlake.rows.replay import _sorted_rows
 from turnlake.rows.tables import LOGS
 from turnlake.rows.writer import write_rows, write_table
