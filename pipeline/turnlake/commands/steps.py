@@ -146,7 +146,10 @@ def ingest_logs(lake: Lake, work: Path, args: argparse.Namespace, sources: Seque
 
 def _note_empty(discovery: Discovery, known: Manifest, args: argparse.Namespace) -> bool:
     """Tells of each source that no log was found at, of --follow only its first build; whether there is one."""
-    filled = {log.source for log in discovery.logs if (entry := known.logs.get(log.log_id)) and entry.is_log}
+    filled: set[str] = set()
+    for log in discovery.logs:
+        if log.source not in filled and (entry := known.logs.get(log.log_id)) and entry.is_log:
+            filled.add(log.source)
     empty = [probed.place for probed in discovery.probed if probed.source not in filled]
     for place in empty if not getattr(args, "again", False) else ():
         note(f"turnlake: no log was found at {place}: {_ask_doctor(place)}")

@@ -338,14 +338,16 @@ class _Ingest:
         """The log_ids of all logs of the lake in their order; missing ones are marked so."""
         log_ids = [log_id for log_id in self._known if log_id in self._rows]
         for log_id in log_ids:
-            self._rows.set(log_id, {"is_missing": log_id in missing})
+            is_missing = log_id in missing
+            if self._rows[log_id]["is_missing"] != is_missing:
+                self._rows.set(log_id, {"is_missing": is_missing})
         return sorted(log_ids, key=lambda log_id: (self._rows[log_id]["source"], self._rows[log_id]["path"]))
 
     def _compare(self, log_ids: Iterable[str]) -> Comparison:
         """Set in each row what depends on the other logs; how they were compared, and what was found."""
         decisions = self._plan.decisions
         comparison = Comparison(
-            files={log.log_id: log for log in self._discovery.logs},
+            files={log_id: one.file for log_id, one in decisions.items() if one.file is not None},
             read={log_id for log_id in self._plan.to_convert if decisions[log_id].file is not None},
             remembered=self._plan.before.same_start,
             stored_lines=self._stored_lines,
@@ -367,12 +369,14 @@ class _Ingest:
         rows = [finding_row(finding, log_id) for log_id, finding in comparison.findings]
         by_place = self._log_ids_by_place() if self._discovery.findings or self._why_not_opened else {}
         rows += [finding_row(finding, by_place.get(place)) for place, finding in self._discovery.findings]
-        for log in self._discovery.logs:
-            if (why := self._why_not_opened.get(log.log_id)) is not None:
-                finding = Finding("unreadable_file", f"{log.place}: {why}")
-                rows.append(finding_row(finding, by_place.get(log.place)))
-            elif not self._known[log.log_id].is_log:
-                rows.append(finding_row(Finding("not_a_log", log.place), None))
+        for log_id, decision in self._plan.decisions.items():
+            if (file := decision.file) is None:
+                continue
+            if (why := self._why_not_opened.get(log_id)) is not None:
+                finding = Finding("unreadable_file", f"{file.place}: {why}")
+                rows.append(finding_row(finding, by_place.get(file.place)))
+            elif not self._known[log_id].is_log:
+                rows.append(finding_row(Finding("not_a_log", file.place), None))
         rows += [finding_row(Finding("lost_log", place), None) for _, place in sorted(self._lost.items())]
         return rows
 

@@ -73,10 +73,8 @@ class LogTable(Mapping[str, Row]):
     def set(self, log_id: str, values: Mapping[str, Any]) -> None:
         """Sets some columns of a row, which stays as it is stored where they have these values."""
         known = self._rows[log_id]
-        for name, value in values.items():
-            if name not in known or known[name] != value:
-                self.put(log_id, {**self.whole(log_id), **values})
-                return
+        if any(name not in known or known[name] != value for name, value in values.items()):
+            self.put(log_id, {**self.whole(log_id), **values})
 
     def table(self, log_ids: Iterable[str]) -> pa.Table:
         """The whole rows of these logs, in this order."""

@@ -7,7 +7,7 @@ its first bytes and those before its mark are unchanged; no inode is looked at, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
@@ -161,11 +161,13 @@ def _as_columns(logs: Mapping[str, Known]) -> dict[str, list[Any]]:
 def _logs(stored: Mapping[str, Any]) -> dict[str, Known]:
     if "log_id" not in stored:
         # Format 1 of the lake wrote a list for each log, with the fields in the same order.
-        return {log_id: _known(fields) for log_id, fields in stored.items()}
-    columns = (stored[name] for name in Known._fields)
-    return dict(zip(stored["log_id"], map(_known, zip(*columns, strict=True)), strict=True))
+        return {log_id: _known(*fields) for log_id, fields in stored.items()}
+    marks = (mark and Mark._make(mark) for mark in stored["mark"])
+    columns = {**stored, "parts": map(tuple, stored["parts"]), "mark": marks}
+    known = map(Known._make, zip(*(columns[name] for name in Known._fields), strict=True))
+    return dict(zip(stored["log_id"], known, strict=True))
 
 
-def _known(fields: Iterable[Any]) -> Known:
-    source, size, mtime_ns, parts, is_log, mark, head, tail = fields
-    return Known(source, size, mtime_ns, tuple(parts), is_log, mark and Mark(*mark), head, tail)
+def _known(source: str, size: int, mtime_ns: int, parts: list[str], is_log: bool, *_: Any) -> Known:
+    # Without a mark it is read from its start, as every log of an older format is.
+    return Known(source, size, mtime_ns, tuple(parts), is_log)

@@ -127,20 +127,28 @@ def make_plan(
     again = None if is_first else _why_again(manifest, options)
     damaged_logs = logs_in(damaged, manifest.logs)
     decisions: dict[str, Decision] = {}
+    to_ask = damaged_logs | manifest.to_reread
     for log in discovery.logs:
         log_id = log.log_id
-        decisions[log_id] = _found(
-            log,
-            manifest.logs.get(log_id),
-            again,
-            is_damaged=log_id in damaged_logs,
-            is_due=log_id in manifest.to_reread,
-        )
+        known = manifest.logs.get(log_id)
+        if (
+            known
+            and again is None
+            and log.mtime_ns == known.mtime_ns
+            and log.size == known.size
+            and log_id not in to_ask
+        ):
+            # Nearly every log, so it is worth its own line.
+            decisions[log_id] = Decision(Action.KEEP, "unchanged", log, known)
+            continue
+        is_damaged, is_due = log_id in damaged_logs, log_id in manifest.to_reread
+        decisions[log_id] = _found(log, known, again, is_damaged=is_damaged, is_due=is_due)
     looked_through = _looked_through(discovery)
     for log_id in sorted(manifest.logs.keys() - decisions.keys()):
         known = manifest.logs[log_id]
         is_missing = log_id in manifest.missing or known.source in looked_through
         decisions[log_id] = _absent(known, again, options, is_missing=is_missing, is_damaged=log_id in damaged_logs)
+    keep = Action.KEEP
     missing = frozenset(log_id for log_id, one in decisions.items() if one.reason == "missing")
     left_out = _digest(discovery)
     return Plan(
@@ -150,7 +158,7 @@ def make_plan(
         is_news=is_first
         or again is not None
         or bool(damaged)
-        or any(one.action is not Action.KEEP for one in decisions.values())
+        or any(one.action is not keep for one in decisions.values())
         or any((one := decisions.get(log_id)) is not None and one.file is not None for log_id in manifest.lost)
         or bool(manifest.lost and options.purge_missing)
         or (missing, left_out) != (manifest.missing, manifest.left_out),

@@ -100,11 +100,12 @@ class Search:
 
     def take(self, folder: str, files: list[FoundFile]) -> None:
         """Sorts a folder's files into logs and findings."""
-        roles = [file.role for file in files]
-        if roles == ["canonical"]:
+        if len(files) == 1 and files[0].role == "canonical":
             # Nearly every folder, so it is worth its own line.
             self.take_log(files[0])
-        elif "deleted" in roles:
+            return
+        roles = [file.role for file in files]
+        if "deleted" in roles:
             self.note(folder, "deleted_marker", "marked as deleted; its logs are not read")
         else:
             for file in files:
@@ -125,13 +126,13 @@ class Search:
     def add(self, file: FoundFile) -> None:
         """Adds the logs that a file is or holds."""
         shown = shown_path(self.below(file.path))
-        if file.role == "export":
-            self.read_archive(file.path, shown, file.mtime_ns)
-            return
-        if file.role == "store":
-            self.read_store(file.real, shown, is_named=False)
-            return
-        self.logs.append(self.log(file.path, shown, file.size, file.mtime_ns))
+        match file.role:
+            case "export":
+                self.read_archive(file.path, shown, file.mtime_ns)
+            case "store":
+                self.read_store(file.real, shown, is_named=False)
+            case _:
+                self.logs.append(self.log(file.path, shown, file.size, file.mtime_ns))
         if file.role == "loose":
             self.note(file.path, "flat_layout", "a log that is not in a session folder")
 
@@ -243,12 +244,11 @@ class FolderSearch(Search):
         while todo:
             folder, depth = todo.pop()
             count += 1
-            subfolders = self.read_folder(folder)
-            if depth < MAX_DEPTH:
-                todo.extend((path, depth + 1) for path in subfolders)
-                continue
-            for path in subfolders:
-                self.note(path, "folder_too_deep", f"more than {MAX_DEPTH} levels below its source")
+            for path in self.read_folder(folder):
+                if depth < MAX_DEPTH:
+                    todo.append((path, depth + 1))
+                else:
+                    self.note(path, "folder_too_deep", f"more than {MAX_DEPTH} levels below its source")
         return count
 
     def read_folder(self, folder: str) -> list[str]:
@@ -277,6 +277,8 @@ class FolderSearch(Search):
             if role is not None:
                 self.note(entry.path, "unreadable_file", reason(error))
             return None
+        if role is not None and stat.S_ISREG(status.st_mode) and not entry.is_symlink():
+            return FoundFile(entry.path, entry.path, role, status.st_size, status.st_mtime_ns)
         real = os.path.realpath(entry.path) if entry.is_symlink() else entry.path
         is_folder = stat.S_ISDIR(status.st_mode)
         if role is None and not is_folder:
