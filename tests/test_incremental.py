@@ -811,12 +811,25 @@ def test_the_summary_is_that_of_the_database_in_place(
 # Formats of the lake, and what is told of each run.
 
 
-def test_a_lake_of_an_older_format_is_made_anew(root: Path, lake: Path) -> None:
+def as_in_format_1(state: State) -> None:
+    """Writes the manifest of a state as format 1 did: a list of fields for each log."""
+    stored = dict(state.manifest())
+    columns = stored["logs"]
+    rows = zip(*(columns[name] for name in manifest.Known._fields), strict=True)
+    stored["logs"] = dict(zip(columns["log_id"], rows, strict=True))
+    stored["due"] = stored.pop("to_reread")
+    (state.path / "manifest.json").write_text(json.dumps(stored))
+
+
+@pytest.mark.parametrize("has_old_manifest", [False, True])
+def test_a_lake_of_an_older_format_is_made_anew(has_old_manifest: bool, root: Path, lake: Path) -> None:
     log(root, Session(4).turn().raw)
     gone = log(root, Session(4, id="gone").turn().raw, session="gone")
     build(lake, root)
     before = contents(lake)["events"]
     gone.unlink()
+    if has_old_manifest:
+        as_in_format_1(current(lake))
     (lake / "format").write_text("0\n")
     assert whys(build(lake, root)) == {"s1": "parser"}
     assert (lake / "format").read_text() == f"{tables.LAKE_FORMAT}\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 from turnlake.files import make_folder
 from turnlake.findings import Finding
 from turnlake.lake import reuse_parts, workers
-from turnlake.lake.convert import Batch, Converted, Stored
+from turnlake.lake.convert import Batch, Converted, Stored, no_collector
 from turnlake.lake.copies import Comparison, LineData, facts_of
 from turnlake.lake.files import FINDINGS_PART, LOGS_PART, TAIL_PART, part_after, part_name
 from turnlake.lake.log_table import LogTable, stored_logs
@@ -84,7 +84,8 @@ def ingest(
 ) -> Ingested:
     """Write the tables of a new state below work. `on_logs_done` is told how many more logs are read."""
     plan = plan or plan_ingest(discovery, before, options)
-    return _Ingest(discovery, work, options, before, plan).run(on_logs_done)
+    with no_collector():
+        return _Ingest(discovery, work, options, before, plan).run(on_logs_done)
 
 
 class _Ingest:
@@ -262,22 +263,22 @@ class _Ingest:
 
     def _to_reread(self) -> frozenset[str]:
         """Logs whose rows are not what reading them now would give."""
-        return frozenset(log_id for log_id in self._known if self._is_to_be_reread(log_id, self._outcomes[log_id]))
-
-    def _is_to_be_reread(self, log_id: str, outcome: Outcome) -> bool:
-        decision = self._plan.decisions[log_id]
-        match outcome:
-            case Outcome.VANISHED | Outcome.UNREACHED:
-                return True
-            case Outcome.READ | Outcome.RESUMED:
+        to_reread = set(self._plan.before.to_reread)
+        if self._plan.is_stale:
+            to_reread |= {log_id for log_id, one in self._plan.decisions.items() if one.file is None}
+        for log_id, decision in self._plan.to_convert.items():
+            match self._outcomes[log_id], decision.file:
+                case ((Outcome.VANISHED | Outcome.UNREACHED), _):
+                    to_reread.add(log_id)
                 # Inside an archive it is the content that can't be read: it would fail again.
-                is_unreadable = self._rows[log_id]["verdict_reason"] == "unreadable"
-                return is_unreadable and decision.file is not None and decision.file.entry is None
-            case Outcome.NO_LOG:
-                return False
-            case _:
-                is_absent = decision.file is None
-                return log_id in self._plan.before.to_reread or (is_absent and self._plan.is_stale)
+                case ((Outcome.READ | Outcome.RESUMED), LogFile(entry=None)) if self._is_unreadable(log_id):
+                    to_reread.add(log_id)
+                case ((Outcome.READ | Outcome.RESUMED | Outcome.NO_LOG), _):
+                    to_reread.discard(log_id)
+        return frozenset(to_reread & self._known.keys())
+
+    def _is_unreadable(self, log_id: str) -> bool:
+        return bool(self._rows[log_id]["verdict_reason"] == "unreadable")
 
     def _read_paths(self) -> tuple[tuple[str, str], ...]:
         read = (Outcome.READ, Outcome.RESUMED)
@@ -354,7 +355,9 @@ class _Ingest:
         )
         resolution = resolve((facts_of(self._rows[log_id]) for log_id in log_ids), comparison.same_start)
         for log_id, resolved in resolution.by_log_id.items():
-            self._rows.set(log_id, resolved._asdict())
+            row = self._rows[log_id]
+            if resolved != (row.get("session_id"), row.get("superseded_by"), row.get("superseded_why")):
+                self._rows.set(log_id, resolved._asdict())
         comparison.findings += resolution.findings
         return comparison
 
