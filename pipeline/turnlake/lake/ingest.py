@@ -56,7 +56,7 @@ class Ingested:
         return any(row["verdict"] != "clean" or row.get("is_torn") or row.get("unread_line_count") for row in self.logs)
 
 
-class Outcome(Enum):
+class LogOutcome(Enum):
     """What became of a log, once what was decided about it was done."""
 
     KEPT = "its rows stay as they are"
@@ -71,7 +71,7 @@ class Outcome(Enum):
 
 
 # With these the rows go that the state before has of a log.
-ROWS_GO = frozenset({Outcome.READ, Outcome.REBUILT, Outcome.NO_LOG, Outcome.DROPPED, Outcome.LOST})
+ROWS_GO = frozenset({LogOutcome.READ, LogOutcome.REBUILT, LogOutcome.NO_LOG, LogOutcome.DROPPED, LogOutcome.LOST})
 
 
 def ingest(
@@ -99,7 +99,7 @@ class _Ingest:
         self._before = before
         are_rows_lost = any(part.name == LOGS_PART for part in plan.damaged)
         self._rows = LogTable(None if before is None or are_rows_lost else stored_logs(before))
-        self._outcomes: dict[str, Outcome] = {}
+        self._outcomes: dict[str, LogOutcome] = {}
         # What the new state remembers of each log.
         self._known: dict[str, Known] = {}
         # Why logs that were found could not be opened.
@@ -192,30 +192,30 @@ class _Ingest:
         file, before = decision.file, decision.known
         match one:
             case Converted(unreached=str(why)):
-                self._settle_unopened(log_id, decision, Outcome.UNREACHED, why)
+                self._settle_unopened(log_id, decision, LogOutcome.UNREACHED, why)
             case Converted(is_gone=True):
                 why = "it was gone when it was to be opened"
-                self._settle_unopened(log_id, decision, Outcome.VANISHED, why)
+                self._settle_unopened(log_id, decision, LogOutcome.VANISHED, why)
             case Converted(row=None):
                 assert file is not None  # what is rebuilt from its rows has some
-                self._outcomes[log_id] = Outcome.NO_LOG
+                self._outcomes[log_id] = LogOutcome.NO_LOG
                 self._rows.drop(log_id)
                 self._known[log_id] = Known(file.source, file.size, file.mtime_ns, is_log=False)
             case Converted(row=dict(row)):
                 self._rows.put(log_id, row)
                 if file is None:
                     assert before is not None  # its rows are from there
-                    self._outcomes[log_id] = Outcome.REBUILT
+                    self._outcomes[log_id] = LogOutcome.REBUILT
                     # Its findings stay where they are: only the file could give them again.
                     self._known[log_id] = before._replace(parts=(*before.parts, part))
                     return
-                is_resumed = decision.action is Action.RESUME and before is not None
-                self._outcomes[log_id] = Outcome.RESUMED if is_resumed else Outcome.READ
+                is_resumed = decision.action is Action.RESUME
+                self._outcomes[log_id] = LogOutcome.RESUMED if is_resumed else LogOutcome.READ
                 parts = (*before.parts, part) if is_resumed and before is not None else (part,)
                 place = (file.source, file.size, file.mtime_ns)
                 self._known[log_id] = Known(*place, parts, mark=one.mark, head=one.head, tail=one.tail)
 
-    def _settle_unopened(self, log_id: str, decision: Decision, outcome: Outcome, why: str) -> None:
+    def _settle_unopened(self, log_id: str, decision: Decision, outcome: LogOutcome, why: str) -> None:
         """A log that was found and not opened stays as it was, if it was known; else it is as if never seen."""
         self._why_not_opened[log_id] = why
         known = decision.known
@@ -231,19 +231,19 @@ class _Ingest:
         for log_id, decision in self._plan.decisions.items():
             match decision:
                 case Decision(Action.KEEP, known=Known() as known):
-                    self._outcomes[log_id] = Outcome.KEPT
+                    self._outcomes[log_id] = LogOutcome.KEPT
                     self._known[log_id] = known
                 case Decision(Action.DROP, reason="lost"):
                     self._lose(log_id, decision.known)
                 case Decision(Action.DROP):
-                    self._outcomes[log_id] = Outcome.DROPPED
+                    self._outcomes[log_id] = LogOutcome.DROPPED
                     self._rows.drop(log_id)
         if not self._options.purge_missing:
             self._lost = {**self._plan.before.lost, **self._lost}
         self._lost = {log_id: place for log_id, place in self._lost.items() if not self._was_opened(log_id)}
 
     def _lose(self, log_id: str, known: Known | None) -> None:
-        self._outcomes[log_id] = Outcome.LOST
+        self._outcomes[log_id] = LogOutcome.LOST
         row = self._rows.drop(log_id)
         if known is not None and known.is_log:
             self._lost[log_id] = f"{known.source}: {row['path'] if row else f'log {log_id}'}"
@@ -258,7 +258,7 @@ class _Ingest:
         return frozenset(
             log_id
             for log_id in self._known
-            if self._outcomes[log_id] is Outcome.VANISHED or self._plan.decisions[log_id].reason == "missing"
+            if self._outcomes[log_id] is LogOutcome.VANISHED or self._plan.decisions[log_id].reason == "missing"
         )
 
     def _to_reread(self) -> frozenset[str]:
@@ -268,12 +268,12 @@ class _Ingest:
             to_reread |= {log_id for log_id, one in self._plan.decisions.items() if one.file is None}
         for log_id, decision in self._plan.to_convert.items():
             match self._outcomes[log_id], decision.file:
-                case ((Outcome.VANISHED | Outcome.UNREACHED), _):
+                case ((LogOutcome.VANISHED | LogOutcome.UNREACHED), _):
                     to_reread.add(log_id)
                 # Inside an archive it is the content that can't be read: it would fail again.
-                case ((Outcome.READ | Outcome.RESUMED), LogFile(entry=None)) if self._is_unreadable(log_id):
+                case ((LogOutcome.READ | LogOutcome.RESUMED), LogFile(entry=None)) if self._is_unreadable(log_id):
                     to_reread.add(log_id)
-                case ((Outcome.READ | Outcome.RESUMED | Outcome.NO_LOG), _):
+                case ((LogOutcome.READ | LogOutcome.RESUMED | LogOutcome.NO_LOG), _):
                     to_reread.discard(log_id)
         return frozenset(to_reread & self._known.keys())
 
@@ -281,7 +281,7 @@ class _Ingest:
         return bool(self._rows[log_id]["verdict_reason"] == "unreadable")
 
     def _read_paths(self) -> tuple[tuple[str, str], ...]:
-        read = (Outcome.READ, Outcome.RESUMED)
+        read = (LogOutcome.READ, LogOutcome.RESUMED)
         return tuple(
             (one.file.path, one.reason)
             for log_id, one in self._plan.to_convert.items()
@@ -296,7 +296,7 @@ class _Ingest:
         outcomes = self._outcomes
         going = {log_id for log_id, outcome in outcomes.items() if outcome in ROWS_GO}
         # Only the file could give the findings of a log again.
-        keep_findings = {log_id for log_id in going if outcomes[log_id] is Outcome.REBUILT}
+        keep_findings = {log_id for log_id in going if outcomes[log_id] is LogOutcome.REBUILT}
         not_opened = self._why_not_opened.keys()
         names = self._reused_names(new)
         before = self._plan.before.logs
@@ -307,7 +307,7 @@ class _Ingest:
         for log_id in not_opened & self._known.keys():
             known = self._known[log_id]
             self._known[log_id] = known._replace(parts=tuple(names[part] for part in known.parts))
-        in_tail = going | {log_id for log_id, outcome in outcomes.items() if outcome is Outcome.RESUMED}
+        in_tail = going | {log_id for log_id, outcome in outcomes.items() if outcome is LogOutcome.RESUMED}
         if any(part.name == TAIL_PART for part in self._plan.damaged):
             folder = None
         without_findings = in_tail - keep_findings
