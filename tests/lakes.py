@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from turnlake.commands.steps import building, current_state, prices_of, publish_models
+from turnlake.lake.files import RawFiles
 from turnlake.lake.manifest import Manifest, dump_manifest
-from turnlake.lake.rawfiles import RawFiles
 from turnlake.lake.state import Lake, State
 from turnlake.models.build import build_database
 from turnlake.rows.tables import CHUNK_RUNS, EVENTS, LOGS, TABLES, Table

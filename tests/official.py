@@ -15,7 +15,7 @@ import duckdb
 from lakes import opened
 from logs import part_files
 from turnlake.lake.convert import Batch, convert
-from turnlake.lake.rawfiles import RawFiles
+from turnlake.lake.files import RawFiles
 from turnlake.models.build import build_database
 from turnlake.rows.tables import LOGS, TABLES
 from turnlake.rows.writer import write_rows

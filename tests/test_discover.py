@@ -14,11 +14,11 @@ import pytest
 
 from turnlake.errors import SourceError
 from turnlake.findings import CODES
-from turnlake.sources import discover, folders
+from turnlake.sources import discover
 from turnlake.sources.container import container_of, open_log
-from turnlake.sources.discover import Discovery, find_logs
-from turnlake.sources.folders import MAX_DEPTH
-from turnlake.sources.layout import (
+from turnlake.sources.discover import MAX_DEPTH, Discovery, find_logs
+from turnlake.sources.logfile import (
+    LogFile,
     decode_session_id,
     encode_session_id,
     generation_of,
@@ -26,7 +26,6 @@ from turnlake.sources.layout import (
     role_of,
     shown_path,
 )
-from turnlake.sources.logfile import LogFile
 from turnlake.sources.source import Source, default_probes, default_source, merge_sources, parse_source
 
 HOSTILE = ["two words", "会话", "🐟", "new\nline", "it's", "$(touch x)", "-rf", "a;b", '"', "tab\t", "%s", "\x1b[31m"]
@@ -372,7 +371,7 @@ def test_order_does_not_depend_on_the_file_system(sessions: Path, monkeypatch: p
             pass
 
     one = found(sessions)
-    monkeypatch.setattr(folders.os, "scandir", Backwards)
+    monkeypatch.setattr(discover.os, "scandir", Backwards)
     assert found(sessions) == one
     assert paths(one) == ["B/session.jsonl", "a/session.jsonl", "b/x.jsonl", "ä/session.jsonl"]
 
@@ -448,13 +447,13 @@ def test_folder_that_can_not_be_listed(sessions: Path, monkeypatch: pytest.Monke
             raise PermissionError(13, "Permission denied", path)
         return scandir(path)
 
-    monkeypatch.setattr(folders.os, "scandir", refusing)
+    monkeypatch.setattr(discover.os, "scandir", refusing)
     discovery = found(sessions)
     assert paths(discovery) == ["b/session.jsonl"]
     assert codes(discovery, sessions) == [("unreadable_folder", "a")]
 
 
-MODULES = ("search.py", "folders.py", "buckets.py", "archive.py")
+MODULES = ("discover.py", "archive.py")
 
 
 def test_every_finding_has_a_code() -> None:

@@ -18,9 +18,10 @@ from logs import Session, file_name, write
 from turnlake import cli
 from turnlake.commands.options import engine as engine_option
 from turnlake.errors import TurnlakeError, UsageError
-from turnlake.lake import batches
 from turnlake.lake import dask as cluster
-from turnlake.lake.ingest import Ingested, ingest, rows_of_logs
+from turnlake.lake import workers
+from turnlake.lake.ingest import Ingested, ingest
+from turnlake.lake.log_table import rows_of_logs
 from turnlake.lake.plan import Options
 from turnlake.lake.state import Lake
 from turnlake.sample.write import write_sample
@@ -67,7 +68,7 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def many_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "BATCH_BYTES", 100_000)
+    monkeypatch.setattr(workers, "BATCH_BYTES", 100_000)
 
 
 def found(root: Path) -> Discovery:

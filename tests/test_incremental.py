@@ -22,8 +22,7 @@ from logs import Session, as_raw, as_zstd, dumps, file_name, frame
 from test_ingest import LOGS
 from turnlake.api import connect
 from turnlake.cli import main
-from turnlake.lake import carry, checkpoints, convert
-from turnlake.lake import ingest as ingest_module
+from turnlake.lake import convert, copies, manifest, reuse_parts
 from turnlake.lake.state import Lake, State
 from turnlake.rows import tables
 from turnlake.sources import container, frames
@@ -312,7 +311,7 @@ def lived(folder: Path, seed: int, logs: list[tuple[str, bytes]], monkeypatch: p
 
 @pytest.mark.parametrize("seed", range(10 * HISTORIES))
 def test_any_history_gives_the_rows_of_a_fresh_lake(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carry, "MOST_SMALL_PARTS", 3)
+    monkeypatch.setattr(reuse_parts, "MOST_SMALL_PARTS", 3)
     history = lived(tmp_path, seed, pool(), monkeypatch)
     print(*history.said, sep="\n")
     assert_as_fresh(history.lake, *history.roots)
@@ -409,7 +408,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts.append(len(data := pread(*place)))
         return data
 
-    for module in (checkpoints, convert):
+    for module in (manifest, convert):
         monkeypatch.setattr(module, "open_log", lambda *place: Counted(open_log(*place), counts))
     monkeypatch.setattr(container.os, "pread", counted)
     return counts
@@ -434,7 +433,7 @@ def test_of_a_log_that_grew_only_what_is_new_is_read(
     counts.clear()
     log(root, new, name)
     assert whys(ingest(lake, root)) == {"s1": "grown"}
-    prints = 4 * checkpoints.PRINT_BYTES
+    prints = 4 * manifest.PRINT_BYTES
     assert len(new) - len(old) <= sum(counts) - prints <= 2 * (len(new) - len(old)) + 100
     assert sum(counts) < len(old)
     assert_as_fresh(lake, root)
@@ -443,7 +442,7 @@ def test_of_a_log_that_grew_only_what_is_new_is_read(
 def test_the_fingerprint_fills_no_buffer(tmp_path: Path) -> None:
     path = put(tmp_path / "x", bytes(3 << 20))
     with container.open_regular(str(path)) as file:
-        checkpoints.fingerprint(file, checkpoints.Mark(2 << 20))
+        manifest.fingerprint(file, manifest.Mark(2 << 20))
         assert os.lseek(file.fileno(), 0, os.SEEK_CUR) == 0
 
 
@@ -459,7 +458,7 @@ def test_copies_that_rest_are_not_compared_again(
     ingest(lake, *sources)
     log(root, other.turn().raw, session="other")
     with monkeypatch.context() as patch:
-        patch.setattr(ingest_module, "records_of", lambda log: pytest.fail(f"{log.place} was opened"))
+        patch.setattr(copies, "durable_lines_of", lambda log: pytest.fail(f"{log.place} was opened"))
         ingest(lake, *sources)
     log(root, session.turn().raw)
     log(tmp_path / "backup", Session(4).turn("other", "words").turn().raw)
@@ -670,7 +669,7 @@ def closed(monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
     def refuse(*_: Any) -> Any:
         raise error
 
-    for module in (checkpoints, convert):
+    for module in (manifest, convert):
         monkeypatch.setattr(module, "open_log", refuse)
 
 
@@ -702,7 +701,7 @@ def test_a_log_deleted_while_the_build_runs_stays_as_it_was(root: Path, lake: Pa
         before = contents(lake)["events"]
         path = log(root, grown)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(checkpoints, "open_log", container.open_log)
+            patch.setattr(manifest, "open_log", container.open_log)
             patch.setattr(convert, "container_of", functools.partial(delete, path))
             ingest(lake, root)
         assert contents(lake)["events"] == before
@@ -786,9 +785,9 @@ def test_a_bomb_that_grows_frame_by_frame(root: Path, lake: Path, monkeypatch: p
 
 
 def test_many_small_parts_become_one(root: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carry, "MOST_SMALL_PARTS", 4)
+    monkeypatch.setattr(reuse_parts, "MOST_SMALL_PARTS", 4)
     session = Session(4)
-    for _ in range(carry.MOST_SMALL_PARTS + 3):
+    for _ in range(reuse_parts.MOST_SMALL_PARTS + 3):
         log(root, session.turn().raw)
         ingest(lake, root)
     assert len(current(lake).part_files("events")) < 6
@@ -812,12 +811,25 @@ def test_the_summary_is_that_of_the_database_in_place(
 # Formats of the lake, and what is told of each run.
 
 
-def test_a_lake_of_an_older_format_is_made_anew(root: Path, lake: Path) -> None:
+def as_in_format_1(state: State) -> None:
+    """Writes the manifest of a state as format 1 did: a list of fields for each log."""
+    stored = dict(state.manifest())
+    columns = stored["logs"]
+    rows = zip(*(columns[name] for name in manifest.Known._fields), strict=True)
+    stored["logs"] = dict(zip(columns["log_id"], rows, strict=True))
+    stored["due"] = stored.pop("to_reread")
+    (state.path / "manifest.json").write_text(json.dumps(stored))
+
+
+@pytest.mark.parametrize("has_old_manifest", [False, True])
+def test_a_lake_of_an_older_format_is_made_anew(has_old_manifest: bool, root: Path, lake: Path) -> None:
     log(root, Session(4).turn().raw)
     gone = log(root, Session(4, id="gone").turn().raw, session="gone")
     build(lake, root)
     before = contents(lake)["events"]
     gone.unlink()
+    if has_old_manifest:
+        as_in_format_1(current(lake))
     (lake / "format").write_text("0\n")
     assert whys(build(lake, root)) == {"s1": "parser"}
     assert (lake / "format").read_text() == f"{tables.LAKE_FORMAT}\n"

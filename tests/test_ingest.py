@@ -21,8 +21,10 @@ from stores import make_store
 from test_invariants import BREACHES, session_after
 from test_invariants_order import WARNINGS, session_of
 from turnlake.findings import CODES
-from turnlake.lake import ingest as ingest_module
-from turnlake.lake.ingest import TAIL_PART, Ingested, ingest
+from turnlake.lake import copies
+from turnlake.lake.files import TAIL_PART
+from turnlake.lake.ingest import Ingested, ingest
+from turnlake.lake.manifest import read_manifest
 from turnlake.lake.plan import Options
 from turnlake.rows.tables import TABLES
 from turnlake.rows.writer import TAIL
@@ -65,8 +67,8 @@ def test_all_tables_and_the_manifest(root: Path, tmp_path: Path) -> None:
     assert [row["session_id"] for row in logs] == [f"s{version}" for version in VERSIONS]
     assert done.events_added == sum(row["event_count"] for row in logs) == 96
     assert (done.refused_count, done.is_partial, len(done.read)) == (0, False, len(logs))
-    manifest = json.loads((tmp_path / "work" / "manifest.json").read_bytes())
-    assert set(manifest["logs"]) == {row["log_id"] for row in logs}
+    manifest = read_manifest(json.loads((tmp_path / "work" / "manifest.json").read_bytes()))
+    assert set(manifest.logs) == {row["log_id"] for row in logs}
 
 
 def test_progress_adds_up(root: Path, tmp_path: Path) -> None:
@@ -98,8 +100,8 @@ def test_the_longest_line_is_an_option(root: Path, tmp_path: Path) -> None:
 PROGRAM = """
 import sys
 from turnlake.cli import main
-from turnlake.lake import batches
-batches.BATCH_LOGS = 2
+from turnlake.lake import workers
+workers.BATCH_LOGS = 2
 raise SystemExit(main(sys.argv[1:]))
 """
 
@@ -142,7 +144,7 @@ def test_a_copy_that_cannot_be_compared_is_a_finding(tmp_path: Path, monkeypatch
     def refuse(*logs: Any) -> bool:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(ingest_module, "records_of", refuse)
+    monkeypatch.setattr(copies, "durable_lines_of", refuse)
     ingested(tmp_path / "work", tmp_path / "a", tmp_path / "b")
     found = rows(tmp_path / "work", "findings")
     assert {row["code"] for row in found} - SPARED == {"unreadable_file", "diverged_copy"}

@@ -18,7 +18,7 @@ from lakes import Log, Row, opened, rows, write_raw
 from official import Official
 from turnlake.format.values import canonical
 from turnlake.lake.convert import Batch, convert
-from turnlake.lake.rawfiles import RawFiles
+from turnlake.lake.files import RawFiles
 from turnlake.models.build import build_database
 from turnlake.models.folder import sql_folder
 from turnlake.models.model import read_models

@@ -13,7 +13,7 @@ from turnlake.findings import Finding
 from turnlake.format.reader import LogPass
 from turnlake.sources.container import container_of, open_log
 from turnlake.sources.discover import find_logs
-from turnlake.sources.layout import encode_session_id, is_project_folder, project_key
+from turnlake.sources.logfile import encode_session_id, is_project_folder, project_key
 from turnlake.sources.source import parse_source
 
 

@@ -19,9 +19,8 @@ from turnlake.check import fresh
 from turnlake.cli import main
 from turnlake.errors import SourceError
 from turnlake.lake import workers as engine
-from turnlake.lake.checkpoints import PRINT_BYTES
-from turnlake.messages.log import read_log
-from turnlake.sources import buckets, container, remote, search
+from turnlake.lake.manifest import PRINT_BYTES
+from turnlake.sources import container, discover, remote
 from turnlake.sources.discover import find_logs
 from turnlake.sources.source import Source, merge_sources, parse_source
 
@@ -333,7 +332,7 @@ def test_a_listing_that_fails_makes_nothing_missing(
     bucket.put("r/--w--/a/session.v4.jsonl", as_raw(chat().lines))
     ingest(lake, f"{bucket.url}/r")
     with monkeypatch.context() as patch:
-        patch.setattr(buckets, name, fail)
+        patch.setattr(discover, name, fail)
         ingest(lake, f"{bucket.url}/r", "--purge-missing")
     assert missing(lake) == {"a": False}
     assert troubles(lake) == ["unreadable_folder"]
@@ -352,7 +351,7 @@ def test_an_archive_that_can_not_be_listed_makes_nothing_missing(
     def failing(*_: object) -> bytes:
         raise remote.StoreError("the object store did not give it (SLOW_DOWN)")
 
-    for owner, name, failure in ((search, "open_at", fail), (remote._Object, "read_at", failing)):
+    for owner, name, failure in ((discover, "open_at", fail), (remote._Object, "read_at", failing)):
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, failure)
             ingest(lake, f"{bucket.url}/r")

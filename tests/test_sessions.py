@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnlake.findings import CODES
-from turnlake.lake.copies import records_of, starts_with
+from turnlake.lake.copies import durable_lines_of, starts_with
 from turnlake.lake.sessions import LogFacts, Resolution, resolve
 from turnlake.sources.discover import find_logs
-from turnlake.sources.layout import generation_of
+from turnlake.sources.logfile import generation_of
 from turnlake.sources.source import parse_source
 
 Records = tuple[int, ...]
@@ -321,4 +321,4 @@ def test_a_raw_log_and_its_compressed_copy(
     (tmp_path / "session.jsonl").write_bytes(b"".join(frames) + b"torn")
     (tmp_path / "session.jsonl.zstd").write_bytes(change(frames))
     raw, packed = find_logs([parse_source(str(tmp_path))]).logs
-    assert starts_with(records_of(raw), records_of(packed)) is expected
+    assert starts_with(durable_lines_of(raw), durable_lines_of(packed)) is expected

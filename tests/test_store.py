@@ -17,17 +17,18 @@ from logs import TABLES, Session, file_name, part_rows, write
 from stores import COMPRESSED_FROM, SCHEMA, add_session, make_store, varint, varints
 from turnlake.errors import SourceError
 from turnlake.lake.convert import Batch, Converted, convert
-from turnlake.lake.ingest import ingest, rows_of_logs
+from turnlake.lake.ingest import ingest
+from turnlake.lake.log_table import rows_of_logs
 from turnlake.lake.plan import Options
 from turnlake.lake.state import Lake
 from turnlake.messages.log import Log, read_log
 from turnlake.sample.write import write_sample
-from turnlake.sources import database
+from turnlake.sources import sqlite_file
 from turnlake.sources.container import open_log
 from turnlake.sources.discover import Discovery, find_logs
 from turnlake.sources.logfile import LogFile
 from turnlake.sources.source import parse_source
-from turnlake.sources.store import decode_seqs
+from turnlake.sources.sqlite import decode_seqs
 
 # Where a log lies and how it is stored.
 PLACE = {"log_id", "path", "file_name", "generation", "bytes", "container", "decoded_bytes", "torn_bytes", "source"}
@@ -164,7 +165,7 @@ def test_a_store_at_rest_is_not_copied(tmp_path: Path, files: Any) -> None:
     store_of(tmp_path / "s.db", two_turns())
     before = files()
     assert read_log(tmp_path / "s.db").verdict.verdict == "clean"
-    assert files() == before and str(tmp_path / "s.db") not in database._copies
+    assert files() == before and str(tmp_path / "s.db") not in sqlite_file._copies
 
 
 def test_a_store_left_in_wal_mode_is_read_as_it_is(tmp_path: Path, files: Any) -> None:
@@ -226,7 +227,7 @@ def test_a_copy_that_finds_no_room_is_told(tmp_path: Path, monkeypatch: pytest.M
         writer.execute("pragma journal_mode = wal")
         writer.execute("update sessions set revision = 2")
         writer.commit()
-        monkeypatch.setattr(database, "_SPARE_BYTES", 2**62)
+        monkeypatch.setattr(sqlite_file, "_SPARE_BYTES", 2**62)
         [(_, finding)] = found(tmp_path).findings
     assert finding.code == "store_unreadable" and "set TMPDIR" in finding.detail
 

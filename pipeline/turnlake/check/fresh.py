@@ -12,11 +12,11 @@ from turnlake.check.outcome import CHECK, Session
 from turnlake.errors import SourceError
 from turnlake.format.reader import LogPass
 from turnlake.lake import workers as engine
-from turnlake.lake.batches import largest_first, make_batches
 from turnlake.lake.convert import Batch, no_collector, proof_of
-from turnlake.lake.ingest import rows_of_logs
-from turnlake.lake.plan import manifest_of
+from turnlake.lake.log_table import rows_of_logs
+from turnlake.lake.manifest import manifest_of
 from turnlake.lake.state import State
+from turnlake.lake.workers import largest_first, make_batches
 from turnlake.messages.outline import Outline
 from turnlake.rows.writer import Row
 from turnlake.sources.container import container_of, open_log

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 def build(args: argparse.Namespace) -> tuple[Summary, bool]:
     """Brings the lake up to its logs, prices and models; the summary, and whether a log is not whole."""
     from turnlake.commands.steps import building, checked_sources, ingest_logs, is_published, prices_of, publish_models
-    from turnlake.lake.damage import require_whole
+    from turnlake.lake.files import require_whole
     from turnlake.reports.summary import keep_summary, kept_summary, summarise
 
     # Before the logs and the lake: what makes no sense should not cost a reading of logs, or leave an empty lake.

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from turnlake.console import note, plural, progress
 from turnlake.errors import LakeError, SourceError, TurnlakeError
-from turnlake.lake.damage import named, require_whole
+from turnlake.lake.files import named, require_whole
 from turnlake.lake.loads import Load, LogRead, append_load
-from turnlake.lake.manifest import Manifest
-from turnlake.lake.plan import Options, manifest_of, plan_ingest
+from turnlake.lake.manifest import Manifest, manifest_of
+from turnlake.lake.plan import Options, plan_ingest
 from turnlake.lake.state import Lake, State
 from turnlake.lake.workers import default_workers
 from turnlake.models.folder import models_digest
@@ -121,7 +121,7 @@ def ingest_logs(lake: Lake, work: Path, args: argparse.Namespace, sources: Seque
     plan = plan_ingest(discovery, before, options)
     if before is not None and not plan.is_news:
         known = plan.before
-        seen = sum(known.logs[log_id].is_log for log_id in plan.unchanged)
+        seen = plan.unchanged_count
         counts = _counts(seen, 0, seen, known.refused_count, 0)
         append_load(lake, Load(started_at, _now(), args.command, **counts, read=()))
         is_partial = _note_empty(discovery, known, args) or known.is_partial
@@ -129,15 +129,15 @@ def ingest_logs(lake: Lake, work: Path, args: argparse.Namespace, sources: Seque
     # Arrow is loaded only now, and before worker processes are forked: each would load it again.
     from turnlake.lake.ingest import ingest
 
-    with progress("reading logs", len(plan.read) + len(plan.replayed), quiet=args.quiet) as advance:
+    with progress("reading logs", len(plan.to_convert), quiet=args.quiet) as advance:
         ingested = ingest(discovery, work, options, advance, before, plan)
     state = lake.commit_state(work, plan.damaged)
     if plan.damaged:
-        note(f"turnlake: {named(plan.damaged)} not as written: {plural(len(plan.spoilt), 'log')} read again")
+        note(f"turnlake: {named(plan.damaged)} not as written: {plural(plan.damaged_log_count, 'log')} read again")
     for place in ingested.lost:
         note(f"turnlake: {place} is lost: the log is gone, and its rows were damaged")
-    unchanged = sum(log["log_id"] in plan.unchanged for log in ingested.logs)
-    seen, read = unchanged + len(ingested.read), len(ingested.read)
+    unchanged, read = plan.unchanged_count, len(ingested.read)
+    seen = unchanged + read
     counts = _counts(seen, read, unchanged, ingested.refused_count, ingested.events_added)
     reads = tuple(LogRead(path, why) for path, why in ingested.read)
     append_load(lake, Load(started_at, _now(), args.command, **counts, read=reads))
@@ -148,7 +148,10 @@ def ingest_logs(lake: Lake, work: Path, args: argparse.Namespace, sources: Seque
 
 def _note_empty(discovery: Discovery, known: Manifest, args: argparse.Namespace) -> bool:
     """Tells of each source that no log was found at, of --follow only its first build; whether there is one."""
-    filled = {log.source for log in discovery.logs if (entry := known.logs.get(log.log_id)) and entry.is_log}
+    filled: set[str] = set()
+    for log in discovery.logs:
+        if log.source not in filled and (entry := known.logs.get(log.log_id)) and entry.is_log:
+            filled.add(log.source)
     empty = [probed.place for probed in discovery.probed if probed.source not in filled]
     for place in empty if not getattr(args, "again", False) else ():
         note(f"turnlake: no log was found at {place}: {_ask_doctor(place)}")

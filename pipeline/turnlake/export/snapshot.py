@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from turnlake.api import connect
 from turnlake.errors import LakeError
-from turnlake.lake.published import Published
+from turnlake.lake.pointers import Published
 from turnlake.lake.state import Lake, State
 from turnlake.models.build import DEFAULT_MEMORY
 from turnlake.models.folder import sql_folder

@@ -9,7 +9,7 @@ from typing import Any
 
 from turnlake.format.types import NEWEST_VERSION
 from turnlake.format.values import Object, is_count, is_int, is_text
-from turnlake.sources.layout import decode_session_id, is_project_folder
+from turnlake.sources.logfile import decode_session_id, is_project_folder
 
 KEYS = frozenset(
     "type version id createdAt cwd parentSession seedLength isSeeded origin delegationDepth agentPreset".split()

@@ -15,7 +15,7 @@ from typing import Any
 from turnlake.findings import Finding
 from turnlake.format.judge import Verdict
 from turnlake.format.reader import LogPass, new_scan
-from turnlake.lake.checkpoints import fingerprint
+from turnlake.lake.manifest import fingerprint
 from turnlake.messages.log import read_version
 from turnlake.messages.outline import Outline
 from turnlake.messages.proof import prove
@@ -55,7 +55,7 @@ class Converted:
     """What became of one log.
 
     `row` is its row of `logs` without what depends on other logs, None for a file that is no log. `mark`, `head` and
-    `tail` are for telling later whether it has grown (see checkpoints). `is_gone` says that it was found and is not
+    `tail` are for telling later whether it has grown (see `Known`). `is_gone` says that it was found and is not
     there any more; `unreached` says why it could not be opened, though it may be as it was.
     """
 

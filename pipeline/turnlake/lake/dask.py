@@ -21,14 +21,14 @@ from typing import Any
 import turnlake
 from turnlake.errors import TurnlakeError, UsageError
 from turnlake.files import make_folder
-from turnlake.lake.carry import LASTING
-from turnlake.lake.checkpoints import can_be_opened
 from turnlake.lake.convert import Batch, Converted, convert
+from turnlake.lake.manifest import can_be_opened
+from turnlake.lake.reuse_parts import LASTING
 from turnlake.rows.tables import LAKE_FORMAT, PARSER_VERSION
 from turnlake.rows.writer import TAIL
 from turnlake.sources.container import open_regular
-from turnlake.sources.database import changed_at
 from turnlake.sources.logfile import LogFile
+from turnlake.sources.sqlite_file import changed_at
 
 PIECE_BYTES = 8 << 20
 # How many workers may die under one batch.

@@ -1,38 +1,28 @@
-"""Logs -> a new state of the lake: read what is new, carry over the rest, decide which logs count."""
+"""Logs -> a new state of the lake: read what is new, reuse the rest, decide which logs count."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from turnlake.files import make_folder
 from turnlake.findings import Finding
-from turnlake.lake import carry
-from turnlake.lake import workers as engine
-from turnlake.lake.batches import make_batches, part_after, part_name
-from turnlake.lake.checkpoints import Known
-from turnlake.lake.convert import Batch, Converted, Stored
-from turnlake.lake.copies import Records, records_of, starts_with
-from turnlake.lake.logtable import LogTable
-from turnlake.lake.manifest import Manifest, dump_manifest
-from turnlake.lake.plan import Options, Plan, plan_ingest
-from turnlake.lake.sessions import LogFacts, resolve
+from turnlake.lake import reuse_parts, workers
+from turnlake.lake.convert import Batch, Converted, Stored, no_collector
+from turnlake.lake.copies import Comparison, LineData, facts_of
+from turnlake.lake.files import FINDINGS_PART, LOGS_PART, TAIL_PART, part_after, part_name
+from turnlake.lake.log_table import LogTable, stored_logs
+from turnlake.lake.manifest import Known, Manifest, dump_manifest
+from turnlake.lake.plan import Action, Decision, Options, Plan, plan_ingest
+from turnlake.lake.sessions import resolve
 from turnlake.lake.state import State
 from turnlake.rows.replay import stored_lines
 from turnlake.rows.tables import FINDINGS, LOGS, TABLES
 from turnlake.rows.writer import Row, finding_row, write_rows, write_table
 from turnlake.sources.discover import Discovery
 from turnlake.sources.logfile import LogFile
-
-LOGS_PART = "logs.parquet"
-# Findings about more than one log, or about no log at all.
-FINDINGS_PART = "lake.parquet"
-# What the next reading of a log replaces.
-TAIL_PART = "tail.parquet"
 
 
 @dataclass(frozen=True)
@@ -65,6 +55,24 @@ class Ingested:
         return any(row["verdict"] != "clean" or row.get("is_torn") or row.get("unread_line_count") for row in self.logs)
 
 
+class LogOutcome(Enum):
+    """What became of a log, once what was decided about it was done."""
+
+    KEPT = "its rows stay as they are"
+    READ = "it has new rows only"
+    RESUMED = "it has more rows"
+    REBUILT = "its rows were made anew from the stored ones"
+    NO_LOG = "it was read and is no log"
+    VANISHED = "it was found, and gone when it was to be opened: its rows stay, it is missing"
+    UNREACHED = "it was found, and its store did not give it: its rows stay"
+    DROPPED = "its rows go"
+    LOST = "its rows were damaged, and there is nothing to read them from"
+
+
+# With these the rows go that the state before has of a log.
+ROWS_GO = frozenset({LogOutcome.READ, LogOutcome.REBUILT, LogOutcome.NO_LOG, LogOutcome.DROPPED, LogOutcome.LOST})
+
+
 def ingest(
     discovery: Discovery,
     work: Path,
@@ -75,11 +83,12 @@ def ingest(
 ) -> Ingested:
     """Write the tables of a new state below work. `on_logs_done` is told how many more logs are read."""
     plan = plan or plan_ingest(discovery, before, options)
-    return _Ingest(discovery, work, options, before, plan).run(on_logs_done)
+    with no_collector():
+        return _Ingest(discovery, work, options, before, plan).run(on_logs_done)
 
 
 class _Ingest:
-    """One run: what it knows of the state before, and what it has found out so far."""
+    """One run: what it knows of the state before, and what has become of each log so far."""
 
     def __init__(self, discovery: Discovery, work: Path, options: Options, before: State | None, plan: Plan) -> None:
         self._discovery = discovery
@@ -87,43 +96,44 @@ class _Ingest:
         self._options = options
         self._plan = plan
         self._before = before
-        self._manifest = plan.before
         are_rows_lost = any(part.name == LOGS_PART for part in plan.damaged)
         self._rows = LogTable(None if before is None or are_rows_lost else stored_logs(before))
-        self._files = {log.log_id: log for log in discovery.logs}
-        # Logs that were found and could not be opened: they are gone by now, or, told why, their store gave none.
-        self._vanished: set[str] = set()
-        self._unreached: dict[str, str] = {}
-        self._same_start: dict[tuple[str, str], bool] = {}
+        self._outcomes: dict[str, LogOutcome] = {}
+        # What the new state remembers of each log.
+        self._known: dict[str, Known] = {}
+        # Why logs that were found could not be opened.
+        self._why_not_opened: dict[str, str] = {}
         self._lost: dict[str, str] = {}
 
     def run(self, on_logs_done: Callable[[int], None]) -> Ingested:
         for table in TABLES:
             make_folder(self._work / table)
         events_before = _event_count(self._rows.values())
-        kept = self._kept()
-        known = {log_id: entry for log_id, entry in self._manifest.logs.items() if log_id in kept}
         # What runs in other processes comes first: they must be forked before Arrow has threads here.
         batches = self._batches()
-        known |= self._convert(batches, on_logs_done)
-        self._lost = self._lost_logs()
-        known = self._carry(known, batches)
-        logs = self._logs(known)
-        findings = self._decide(logs) + self._findings_of_discovery(known)
-        write_table(self._work / "logs" / LOGS_PART, LOGS, self._rows.table(logs))
+        parts = {log.log_id: batch.name for batch in batches for log in batch.logs}
+        for converted in workers.convert_all(batches, self._work, self._options):
+            for one in converted:
+                self._settle(one, parts[one.log_id])
+            on_logs_done(len(converted))
+        self._settle_others()
+        self._reuse_parts([batch.name for batch in batches])
+        missing, to_reread = self._missing(), self._to_reread()
+        log_ids = self._order(missing)
+        comparison = self._compare(log_ids)
+        findings = self._findings(comparison)
+        write_table(self._work / "logs" / LOGS_PART, LOGS, self._rows.table(log_ids))
         write_rows(self._work / "findings" / FINDINGS_PART, FINDINGS, findings)
-        rows = tuple(self._rows[log_id] for log_id in logs)
-        read_now = self._rows.keys() - self._vanished
-        read = tuple((log.path, str(why)) for log, why in self._plan.read.values() if log.log_id in read_now)
+        rows = tuple(self._rows[log_id] for log_id in log_ids)
         lost = tuple(self._lost[log_id] for log_id in sorted(self._lost))
-        ingested = Ingested(rows, read, _event_count(rows) - events_before, lost)
+        ingested = Ingested(rows, self._read_paths(), _event_count(rows) - events_before, lost)
         manifest = Manifest(
-            logs=known,
-            missing=self._missing(),
-            due=self._due(known),
+            logs=self._known,
+            missing=missing,
+            to_reread=to_reread,
             # What vanished is looked for again.
-            left_out="" if self._vanished else self._plan.left_out,
-            same_start=self._same_start,
+            left_out="" if self._why_not_opened else self._plan.left_out,
+            same_start=comparison.answers,
             lost=self._lost,
             max_line=self._options.max_line,
             refused_count=ingested.refused_count,
@@ -132,29 +142,35 @@ class _Ingest:
         (self._work / "manifest.json").write_bytes(dump_manifest(manifest))
         return replace(ingested, manifest=manifest)
 
-    def _kept(self) -> set[str]:
-        """Logs of the state before whose rows stay, be it with more to come."""
-        return set(self._manifest.logs) - self._plan.gone
+    # What to convert
 
     def _batches(self) -> list[Batch]:
         """What to convert: logs to be read, and gone ones whose stored rows are made anew."""
-        plan = self._plan
-        logs = [log for log, _ in plan.read.values()] + [self._gone_file(log_id) for log_id in sorted(plan.replayed)]
-        stored = {log_id: self._stored(log_id) for log_id, (_, why) in plan.read.items() if why == "grown"}
-        stored |= {log_id: replace(self._stored(log_id), mark=None) for log_id in plan.replayed}
-        batches = make_batches(logs, part_after(self._staying_parts()))
+        logs: list[LogFile] = []
+        stored: dict[str, Stored] = {}
+        for log_id, decision in self._plan.to_convert.items():
+            match decision:
+                case Decision(Action.RESUME, file=LogFile() as file):
+                    logs.append(file)
+                    stored[log_id] = self._stored(log_id)
+                case Decision(Action.REBUILD_FROM_ROWS):
+                    logs.append(self._gone_file(log_id))
+                    stored[log_id] = replace(self._stored(log_id), mark=None)
+                case Decision(file=LogFile() as file):
+                    logs.append(file)
         return [
             replace(batch, stored={log.log_id: stored[log.log_id] for log in batch.logs if log.log_id in stored})
-            for batch in batches
+            for batch in workers.make_batches(logs, part_after(self._staying_parts()))
         ]
 
     def _staying_parts(self) -> set[str]:
-        """Parts of the state before that hold rows which stay."""
-        staying = self._kept() | self._plan.replayed
-        return {part for log_id in staying for part in self._manifest.logs[log_id].parts}
+        """Parts of the state before that hold rows or findings which are to stay."""
+        going = (Action.READ, Action.DROP)
+        staying = (one.known for one in self._plan.decisions.values() if one.action not in going)
+        return {part for known in staying if known is not None for part in known.parts}
 
     def _stored(self, log_id: str) -> Stored:
-        known, before = self._manifest.logs[log_id], self._before
+        known, before = self._plan.before.logs[log_id], self._before
         assert before is not None  # it is what knows the log
         events, runs = (
             tuple(before.path.absolute() / table / part for part in (*known.parts, TAIL_PART))
@@ -163,182 +179,211 @@ class _Ingest:
         return Stored(self._rows.whole(log_id), events, runs, known.mark)
 
     def _gone_file(self, log_id: str) -> LogFile:
-        """A log that is not there any more, as far as its row tells it."""
+        """A log that is not there any more, as far as its row says."""
         row = self._rows.whole(log_id)
         return LogFile(row["source"], row["machine"], row["path"], "", None, row["bytes"] or 0, 0)
 
-    def _convert(self, batches: Sequence[Batch], on_logs_done: Callable[[int], None]) -> dict[str, Known]:
-        """Convert everything; sets the rows of all logs read and returns what to remember of them."""
-        known: dict[str, Known] = {}
-        parts = {log.log_id: batch.name for batch in batches for log in batch.logs}
-        for converted in engine.convert_all(batches, self._work, self._options):
-            for one in converted:
-                if one.unreached is not None:
-                    self._unreached[one.log_id] = one.unreached
-                if one.is_gone or one.unreached is not None:
-                    known |= self._keep(one.log_id)
-                else:
-                    known[one.log_id] = self._remember(one, parts[one.log_id])
-            on_logs_done(len(converted))
-        return known
+    # What became of each log
 
-    def _keep(self, log_id: str) -> dict[str, Known]:
+    def _settle(self, one: Converted, part: str) -> None:
+        """Note what became of a log that was to be converted into this part."""
+        log_id, decision = one.log_id, self._plan.decisions[one.log_id]
+        file, before = decision.file, decision.known
+        match one:
+            case Converted(unreached=str(why)):
+                self._settle_unopened(log_id, decision, LogOutcome.UNREACHED, why)
+            case Converted(is_gone=True):
+                why = "it was gone when it was to be opened"
+                self._settle_unopened(log_id, decision, LogOutcome.VANISHED, why)
+            case Converted(row=None):
+                assert file is not None  # what is rebuilt from its rows has some
+                self._outcomes[log_id] = LogOutcome.NO_LOG
+                self._rows.drop(log_id)
+                self._known[log_id] = Known(file.source, file.size, file.mtime_ns, is_log=False)
+            case Converted(row=dict(row)):
+                self._rows.put(log_id, row)
+                if file is None:
+                    assert before is not None  # its rows are from there
+                    self._outcomes[log_id] = LogOutcome.REBUILT
+                    # Its findings stay where they are: only the file could give them again.
+                    self._known[log_id] = before._replace(parts=(*before.parts, part))
+                    return
+                is_resumed = decision.action is Action.RESUME
+                self._outcomes[log_id] = LogOutcome.RESUMED if is_resumed else LogOutcome.READ
+                parts = (*before.parts, part) if is_resumed and before is not None else (part,)
+                place = (file.source, file.size, file.mtime_ns)
+                self._known[log_id] = Known(*place, parts, mark=one.mark, head=one.head, tail=one.tail)
+
+    def _settle_unopened(self, log_id: str, decision: Decision, outcome: LogOutcome, why: str) -> None:
         """A log that was found and not opened stays as it was, if it was known; else it is as if never seen."""
-        self._vanished.add(log_id)
-        before = self._manifest.logs.get(log_id)
-        is_kept = before is not None and before.is_log and log_id not in self._plan.spoilt
-        return {log_id: before} if before is not None and is_kept else {}
+        self._why_not_opened[log_id] = why
+        known = decision.known
+        if decision.is_damaged:
+            self._lose(log_id, known)
+            return
+        self._outcomes[log_id] = outcome
+        if known is not None and known.is_log:
+            self._known[log_id] = known
 
-    def _lost_logs(self) -> dict[str, str]:
-        """Places of logs that can't be read again and had rows in damaged files, now or before."""
-        found = self._files.keys() - self._vanished
-        lost = {} if self._options.purge_missing else dict(self._manifest.lost)
-        for log_id in self._plan.spoilt - found:
-            known, row = self._manifest.logs[log_id], self._rows.drop(log_id)
-            if known.is_log:
-                lost[log_id] = f"{known.source}: {row['path'] if row else f'log {log_id}'}"
-        return {log_id: place for log_id, place in lost.items() if log_id not in found}
+    def _settle_others(self) -> None:
+        """Note what becomes of the logs that were not converted, and of those that were lost before."""
+        for log_id, decision in self._plan.decisions.items():
+            match decision:
+                case Decision(Action.KEEP, known=Known() as known):
+                    self._outcomes[log_id] = LogOutcome.KEPT
+                    self._known[log_id] = known
+                case Decision(Action.DROP, reason="lost"):
+                    self._lose(log_id, decision.known)
+                case Decision(Action.DROP):
+                    self._outcomes[log_id] = LogOutcome.DROPPED
+                    self._rows.drop(log_id)
+        if not self._options.purge_missing:
+            self._lost = {**self._plan.before.lost, **self._lost}
+        self._lost = {log_id: place for log_id, place in self._lost.items() if not self._was_opened(log_id)}
+
+    def _lose(self, log_id: str, known: Known | None) -> None:
+        self._outcomes[log_id] = LogOutcome.LOST
+        row = self._rows.drop(log_id)
+        if known is not None and known.is_log:
+            self._lost[log_id] = f"{known.source}: {row['path'] if row else f'log {log_id}'}"
+
+    def _was_opened(self, log_id: str) -> bool:
+        """Whether the log is there, as far as this build knows."""
+        decision = self._plan.decisions.get(log_id)
+        return decision is not None and decision.file is not None and log_id not in self._why_not_opened
 
     def _missing(self) -> frozenset[str]:
-        gone = self._vanished - self._unreached.keys()
-        return self._plan.missing | {log_id for log_id in gone if log_id in self._rows}
-
-    def _gone(self) -> frozenset[str]:
-        """Logs of the state before whose rows, as they are stored there, go."""
-        return (self._plan.gone & self._manifest.logs.keys()) - (self._vanished - self._lost.keys())
-
-    def _due(self, known: Mapping[str, Known]) -> frozenset[str]:
-        """Logs whose rows are not what reading them now would give."""
-        unreadable = {
+        """Logs that the new state knows, and that are gone."""
+        return frozenset(
             log_id
-            for log_id, (log, _) in self._plan.read.items()
-            # Inside an archive it is the content that can't be read: it would fail again.
-            if log.entry is None and log_id in self._rows and self._rows[log_id]["verdict_reason"] == "unreadable"
-        }
-        before = self._manifest.due - (self._plan.read.keys() - self._vanished)
-        return frozenset((unreadable | before | self._plan.due | self._vanished) & known.keys())
+            for log_id in self._known
+            if self._outcomes[log_id] is LogOutcome.VANISHED or self._plan.decisions[log_id].reason == "missing"
+        )
 
-    def _remember(self, one: Converted, part: str) -> Known:
-        if one.row is None:
-            self._rows.drop(one.log_id)
-        else:
-            self._rows.put(one.log_id, one.row)
-        is_grown = one.log_id not in self._plan.gone and one.log_id in self._manifest.logs
-        parts = (*self._manifest.logs[one.log_id].parts, part) if is_grown else (part,)
-        file = self._files.get(one.log_id)
-        if file is None:
-            # Its findings stay where they are: only the file could give them again.
-            before = self._manifest.logs[one.log_id]
-            return before._replace(parts=(*before.parts, part))
-        if one.row is None:
-            return Known(file.source, file.size, file.mtime_ns, (), False, None, "", "")
-        return Known(file.source, file.size, file.mtime_ns, parts, True, one.mark, one.head, one.tail)
+    def _to_reread(self) -> frozenset[str]:
+        """Logs whose rows are not what reading them now would give."""
+        to_reread = set(self._plan.before.to_reread)
+        if self._plan.is_stale:
+            to_reread |= {log_id for log_id, one in self._plan.decisions.items() if one.file is None}
+        for log_id, decision in self._plan.to_convert.items():
+            match self._outcomes[log_id], decision.file:
+                case ((LogOutcome.VANISHED | LogOutcome.UNREACHED), _):
+                    to_reread.add(log_id)
+                # Inside an archive it is the content that can't be read: it would fail again.
+                case ((LogOutcome.READ | LogOutcome.RESUMED), LogFile(entry=None)) if self._is_unreadable(log_id):
+                    to_reread.add(log_id)
+                case ((LogOutcome.READ | LogOutcome.RESUMED | LogOutcome.NO_LOG), _):
+                    to_reread.discard(log_id)
+        return frozenset(to_reread & self._known.keys())
 
-    def _carry(self, known: dict[str, Known], batches: Sequence[Batch]) -> dict[str, Known]:
+    def _is_unreadable(self, log_id: str) -> bool:
+        return bool(self._rows[log_id]["verdict_reason"] == "unreadable")
+
+    def _read_paths(self) -> tuple[tuple[str, str], ...]:
+        read = (LogOutcome.READ, LogOutcome.RESUMED)
+        return tuple(
+            (one.file.path, one.reason)
+            for log_id, one in self._plan.to_convert.items()
+            if one.file is not None and self._outcomes[log_id] in read
+        )
+
+    # Parts
+
+    def _reuse_parts(self, new: Sequence[str]) -> None:
         """Bring the parts of the state before over, write the tail, merge what has become many small parts."""
         folder = self._before.path if self._before else None
-        gone = self._gone()
-        new = [batch.name for batch in batches]
-        carried = self._carried_parts(new)
-        for name, new_name in sorted(carried.items()):
+        outcomes = self._outcomes
+        going = {log_id for log_id, outcome in outcomes.items() if outcome in ROWS_GO}
+        # Only the file could give the findings of a log again.
+        keep_findings = {log_id for log_id in going if outcomes[log_id] is LogOutcome.REBUILT}
+        not_opened = self._why_not_opened.keys()
+        names = self._reused_names(new)
+        before = self._plan.before.logs
+        for name, new_name in sorted(names.items()):
             assert folder is not None  # parts are known from the state before
-            inside = {log_id for log_id in gone if name in self._manifest.logs[log_id].parts}
-            carry.carry_part(name, folder, self._work, inside, inside - self._plan.replayed, new_name)
-        for log_id in self._vanished & known.keys():
-            known[log_id] = known[log_id]._replace(parts=tuple(carried[part] for part in known[log_id].parts))
-        reread = (gone | self._plan.read.keys()) - (self._vanished - self._lost.keys())
-        is_tail_damaged = any(part.name == TAIL_PART for part in self._plan.damaged)
-        folder = None if is_tail_damaged else folder
-        carry.write_tail(TAIL_PART, folder, new, self._work, reread, reread - self._plan.replayed, self._vanished)
-        names = {part for entry in known.values() for part in entry.parts} | {batch.name for batch in batches}
-        small = carry.small_parts(names, self._work)
+            inside = {log_id for log_id in going if log_id in before and name in before[log_id].parts}
+            reuse_parts.reuse_part(name, folder, self._work, inside, inside - keep_findings, new_name)
+        for log_id in not_opened & self._known.keys():
+            known = self._known[log_id]
+            self._known[log_id] = known._replace(parts=tuple(names[part] for part in known.parts))
+        in_tail = going | {log_id for log_id, outcome in outcomes.items() if outcome is LogOutcome.RESUMED}
+        if any(part.name == TAIL_PART for part in self._plan.damaged):
+            folder = None
+        without_findings = in_tail - keep_findings
+        reuse_parts.write_tail(TAIL_PART, folder, new, self._work, in_tail, without_findings, not_new=not_opened)
+        self._merge_small_parts(new)
+
+    def _reused_names(self, new: Sequence[str]) -> dict[str, str]:
+        """The parts of the state before that are reused, and what they are called in the new one."""
+        names = {name: name for name in self._staying_parts()}
+        # Of logs that were to be read from their start and could not be opened: new parts may have got their names.
+        unopened = self._why_not_opened.keys() & self._known.keys()
+        others = {part for log_id in unopened for part in self._known[log_id].parts} - names.keys()
+        first = part_after([*names, *new])
+        return names | {name: part_name(first + n) for n, name in enumerate(sorted(others))}
+
+    def _merge_small_parts(self, new: Sequence[str]) -> None:
+        names = {part for known in self._known.values() for part in known.parts} | set(new)
+        small = reuse_parts.small_parts(names, self._work)
         if not small:
-            return known
+            return
         merged = part_name(part_after(names))
-        carry.merge_parts(small, merged, self._work)
-        return {log_id: entry._replace(parts=_renamed(entry.parts, small, merged)) for log_id, entry in known.items()}
+        reuse_parts.merge_parts(small, merged, self._work)
+        for log_id, known in self._known.items():
+            self._known[log_id] = known._replace(parts=_renamed(known.parts, small, merged))
 
-    def _carried_parts(self, new: Sequence[str]) -> dict[str, str]:
-        """The parts of the state before that are carried over, and what they are called in the new one."""
-        carried = {name: name for name in self._staying_parts()}
-        # Of logs that were to be read anew, and vanished: new parts may have got their names.
-        kept = {part for log_id in self._vanished & self._rows.keys() for part in self._manifest.logs[log_id].parts}
-        first = part_after([*carried, *new])
-        return carried | {name: part_name(first + n) for n, name in enumerate(sorted(kept - carried.keys()))}
+    # What depends on all logs together
 
-    def _logs(self, known: dict[str, Known]) -> list[str]:
+    def _order(self, missing: Collection[str]) -> list[str]:
         """The log_ids of all logs of the lake in their order; missing ones are marked so."""
-        logs = [log_id for log_id in known if log_id in self._rows]
-        missing = self._missing()
-        for log_id in logs:
-            self._rows.set(log_id, {"is_missing": log_id in missing})
-        return sorted(logs, key=lambda log_id: (self._rows[log_id]["source"], self._rows[log_id]["path"]))
+        log_ids = [log_id for log_id in self._known if log_id in self._rows]
+        for log_id in log_ids:
+            is_missing = log_id in missing
+            if self._rows[log_id]["is_missing"] != is_missing:
+                self._rows.set(log_id, {"is_missing": is_missing})
+        return sorted(log_ids, key=lambda log_id: (self._rows[log_id]["source"], self._rows[log_id]["path"]))
 
-    def _decide(self, logs: Iterable[str]) -> list[Row]:
-        """Set in each row what depends on the other logs; the findings that this gave."""
-        findings: list[Row] = []
-
-        def same_start(longer: str, shorter: str) -> bool:
-            try:
-                return self._starts_with(longer, shorter)
-            except OSError as error:
-                detail = f"{longer} and {shorter} can't be compared: {error.strerror or error}"
-                findings.append(finding_row(Finding("unreadable_file", detail), longer))
-                return False
-
-        resolution = resolve((_facts(self._rows[log_id]) for log_id in logs), same_start)
+    def _compare(self, log_ids: Iterable[str]) -> Comparison:
+        """Set in each row what depends on the other logs; how they were compared, and what was found."""
+        decisions = self._plan.decisions
+        comparison = Comparison(
+            files={log_id: one.file for log_id, one in decisions.items() if one.file is not None},
+            read={log_id for log_id in self._plan.to_convert if decisions[log_id].file is not None},
+            remembered=self._plan.before.same_start,
+            stored_lines=self._stored_lines,
+        )
+        resolution = resolve((facts_of(self._rows[log_id]) for log_id in log_ids), comparison.same_start)
         for log_id, resolved in resolution.by_log_id.items():
-            self._rows.set(log_id, resolved._asdict())
-        return findings + [finding_row(finding, log_id) for log_id, finding in resolution.findings]
+            row = self._rows[log_id]
+            if resolved != (row.get("session_id"), row.get("superseded_by"), row.get("superseded_why")):
+                self._rows.set(log_id, resolved._asdict())
+        comparison.findings += resolution.findings
+        return comparison
 
-    def _starts_with(self, longer: str, shorter: str) -> bool:
-        """Whether one log begins with another. Compares the files only where one of the two was read this time."""
-        pair = (longer, shorter)
-        answer = None if self._plan.read.keys() & pair else self._manifest.same_start.get(pair)
-        if answer is None:
-            answer = starts_with(self._records(longer), self._records(shorter))
-            if not self._files.keys() >= set(pair):
-                return answer  # stored rows may tell less than files
-        self._same_start[pair] = answer
-        return answer
-
-    def _records(self, log_id: str) -> Records:
-        """The records of a log: from its file, or from its stored rows where that is gone."""
-        file = self._files.get(log_id)
-        if file is not None:
-            return records_of(file)
+    def _stored_lines(self, log_id: str) -> Iterable[LineData]:
+        """The durable lines of a log that is gone, from its rows."""
         stored = self._stored(log_id)
         lines = stored_lines(stored.row, stored.events, stored.chunk_runs)
         return (line.data for line in lines if line.number > 1 and not line.is_provisional)
 
-    def _findings_of_discovery(self, known: Mapping[str, Known]) -> list[Row]:
-        """Findings about places, and what was found under the name of a log and is none."""
-        by_place = self._log_ids_by_place() if self._discovery.findings or self._vanished else {}
-        found = [finding_row(finding, by_place.get(place)) for place, finding in self._discovery.findings]
-        for log in self._discovery.logs:
-            if log.log_id in self._vanished:
-                why = self._unreached.get(log.log_id, "it was gone when it was to be opened")
-                detail = f"{log.place}: {why}"
-                found.append(finding_row(Finding("unreadable_file", detail), by_place.get(log.place)))
-            elif not known[log.log_id].is_log:
-                found.append(finding_row(Finding("not_a_log", log.place), None))
-        found += [finding_row(Finding("lost_log", place), None) for _, place in sorted(self._lost.items())]
-        return found
+    def _findings(self, comparison: Comparison) -> list[Row]:
+        """Findings about several logs and about places, and what was found under the name of a log and is none."""
+        rows = [finding_row(finding, log_id) for log_id, finding in comparison.findings]
+        by_place = self._log_ids_by_place() if self._discovery.findings or self._why_not_opened else {}
+        rows += [finding_row(finding, by_place.get(place)) for place, finding in self._discovery.findings]
+        for log_id, decision in self._plan.decisions.items():
+            if (file := decision.file) is None:
+                continue
+            if (why := self._why_not_opened.get(log_id)) is not None:
+                finding = Finding("unreadable_file", f"{file.place}: {why}")
+                rows.append(finding_row(finding, by_place.get(file.place)))
+            elif not self._known[log_id].is_log:
+                rows.append(finding_row(Finding("not_a_log", file.place), None))
+        rows += [finding_row(Finding("lost_log", place), None) for _, place in sorted(self._lost.items())]
+        return rows
 
-    def _log_ids_by_place(self) -> dict[str, str]:
+    def _log_ids_by_place(self) -> Mapping[str, str]:
         return {log.place: log.log_id for log in self._discovery.logs if log.log_id in self._rows}
-
-
-def rows_of_logs(state: State) -> dict[str, Row]:
-    """The rows of `logs` in a state, by log_id."""
-    rows: list[Row] = stored_logs(state).to_pylist()
-    return {row["log_id"]: row for row in rows}
-
-
-def stored_logs(state: State) -> pa.Table:
-    """The rows of `logs` in a state, as they are stored."""
-    # Neither threads nor read-ahead: worker processes may be forked after this.
-    return pq.ParquetFile(state.path / "logs" / LOGS_PART, pre_buffer=False).read(use_threads=False)
 
 
 def _event_count(rows: Iterable[Row]) -> int:
@@ -349,22 +394,3 @@ def _renamed(parts: tuple[str, ...], small: Collection[str], merged: str) -> tup
     """The parts with one name for all that were merged."""
     kept = tuple(part for part in parts if part not in small)
     return kept if len(kept) == len(parts) else (*kept, merged)
-
-
-def _facts(row: Row) -> LogFacts:
-    return LogFacts(
-        log_id=row["log_id"],
-        source=row["source"],
-        path=row["path"],
-        folder=row["path"].rpartition("/")[0],
-        generation=row["generation"],
-        header_id=row.get("header_id"),
-        created_at_ms=row.get("created_at_ms"),
-        format_version=row.get("format_version"),
-        record_count=row.get("line_count") or 0,
-        event_count=row.get("event_count") or 0,
-        last_event_ms=row.get("last_event_ms"),
-        is_read=row["is_read"],
-        container=row.get("container") or "raw",
-        is_missing=row["is_missing"],
-    )

@@ -108,6 +108,9 @@ def _heads_by_session(logs: list[LogFacts], losses: dict[str, _Loss]) -> dict[Ha
         else:
             folders[log.source, log.folder].append(log)
     for members in folders.values():
+        if len(members) == 1:
+            heads[_identity(members)] += members
+            continue
         members.sort(key=lambda log: (-log.rank, log.container != "zstd"))
         first = members[0]
         for log in members:
@@ -175,7 +178,8 @@ def _session_ids(counting: list[LogFacts]) -> dict[str, str]:
     names: dict[str, str] = {}
     taken = set(claims)
     for own_id, claimants in sorted(claims.items()):
-        claimants.sort(key=_claim)
+        if len(claimants) > 1:
+            claimants.sort(key=_claim)
         names[claimants[0].log_id] = own_id
         for log in claimants[1:]:
             names[log.log_id] = next(name for name in _other_names(own_id, log) if name not in taken)

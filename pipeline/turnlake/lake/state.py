@@ -11,20 +11,24 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 import orjson
 
 from turnlake.errors import LakeError, TurnlakeError
 from turnlake.files import is_same_file, link_or_copy, make_folder, open_private, to_disk, write_whole
+from turnlake.lake.files import Part, RawFiles, describe_parts, state_id
 from turnlake.lake.lock import hold_lock
-from turnlake.lake.parts import Part, describe_parts, state_id
-from turnlake.lake.published import Published, Record, read_record, write_record
-from turnlake.lake.rawfiles import RawFiles
-from turnlake.lake.recover import read_pointer, recover
+from turnlake.lake.pointers import (
+    Published,
+    PublishedRecord,
+    read_pointer,
+    read_record,
+    recover,
+    stored_manifest,
+    write_record,
+)
 from turnlake.rows.tables import LAKE_FORMAT, TABLES
 
 # In the order a build passes them; a test stops at each.
@@ -49,13 +53,6 @@ _ANEW = (
 )
 
 
-@lru_cache(maxsize=4)
-def _manifest(path: Path, _identity: tuple[int, int, int]) -> Mapping[str, Any]:
-    """A manifest of 10,000 logs has some MB, and a build asks several times for the same two."""
-    stored: dict[str, Any] = orjson.loads(path.read_bytes())
-    return MappingProxyType(stored)
-
-
 @dataclass(frozen=True)
 class State:
     """A committed set of Parquet files. Nothing in its table folders ever changes, but for damage and its repair."""
@@ -73,17 +70,15 @@ class State:
         return RawFiles({table: self.part_files(table) for table in TABLES}, loads if loads.exists() else None)
 
     def manifest(self) -> Mapping[str, Any]:
-        """What the ingest that wrote the state left for the next one; `files` lists the parts (see `Part`).
+        """The JSON document that the ingest which wrote the state left for the next one (see `manifest_of`).
 
         Callers share it and leave it as it is. LakeError where it can't be read.
         """
-        path = self.path / "manifest.json"
         try:
-            status = path.stat()
-            return _manifest(path, (status.st_ino, status.st_size, status.st_mtime_ns))
+            return stored_manifest(self.path)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is damaged"
-            raise LakeError(f"{path} can't be read: {reason}. {_ANEW}") from error
+            raise LakeError(f"{self.path / 'manifest.json'} can't be read: {reason}. {_ANEW}") from error
 
     def parts(self) -> list[Part]:
         """The files with their digests, as recorded when the state was committed."""
@@ -288,7 +283,7 @@ class Lake:
             raise LakeError(f"{path} names no state. {_ANEW}")
         return pointer
 
-    def _databases(self, record: Record) -> tuple[Published, ...]:
+    def _databases(self, record: PublishedRecord) -> tuple[Published, ...]:
         databases = record.up_to(self.database)
         return databases if databases and (self._states / databases[0].state_id).is_dir() else ()
 
@@ -321,7 +316,7 @@ class Lake:
         kept = {entry.state_id for entry in record.databases} | ({pointer["state"]} if pointer else set())
         self._remove_states(kept)
 
-    def _do_folders_hold(self, record: Record, state_id: str) -> bool:
+    def _do_folders_hold(self, record: PublishedRecord, state_id: str) -> bool:
         """Whether the table folders hold the files of that state: by the record, and none was removed or cut since."""
         parts = ((t, part) for t in TABLES for part in State(state_id, self._states / state_id).part_files(t))
         return record.folders == state_id and all(_is_as_long(part, self.path / t / part.name) for t, part in parts)
@@ -367,8 +362,9 @@ def _repair(state: Path, staged: Path, parts: Iterable[Part]) -> bool:
     others = [
         part for part in parts if not is_same_file(staged / part.table / part.name, state / part.table / part.name)
     ]
-    for table, name, *_ in others:
-        make_folder(state / table)
-        link_or_copy(staged / table / name, state / table / name)
-        to_disk(state / table)
+    for part in others:
+        folder = state / part.table
+        make_folder(folder)
+        link_or_copy(staged / part.table / part.name, folder / part.name)
+        to_disk(folder)
     return bool(others)

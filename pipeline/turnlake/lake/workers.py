@@ -1,4 +1,8 @@
-"""Where batches are converted: in this process, in a pool of others, or on a cluster."""
+"""Which logs are converted together, and where: in this process, in a pool of others, or on a cluster.
+
+Batches depend on the logs alone, so that the parts do too: they are the same for any number of workers.
+Importing this module loads no Arrow. A build with nothing to read asks it for no more than a number.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,56 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from turnlake.lake.files import part_name
 from turnlake.sources.remote import was_used
 
 if TYPE_CHECKING:
     from turnlake.lake.convert import Batch, Converted
     from turnlake.lake.plan import Options
+    from turnlake.sources.logfile import LogFile
+
+# Bytes of lines in a batch: small enough to share out among workers and to write again when one log changes.
+BATCH_BYTES = 24 << 20
+# A lake of many logs still has no more parts than this; each scan opens them all.
+MOST_BATCHES = 200
+# Logs in a batch, however small they are.
+BATCH_LOGS = 1000
+# How many bytes of lines a compressed byte is taken for.
+ZSTD_FACTOR = 3
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
+
+
+def make_batches(logs: Sequence[LogFile], first: int = 0) -> list[Batch]:
+    """The logs in batches, in their order; parts are numbered from first on."""
+    from turnlake.lake.convert import Batch
+
+    limit = max(BATCH_BYTES, sum(map(_line_bytes, logs)) // MOST_BATCHES)
+    groups = list(_groups(logs, limit))
+    return [Batch(part_name(number), group) for number, group in enumerate(groups, first)]
+
+
+def largest_first(batches: Sequence[Batch]) -> list[Batch]:
+    """The order to work in, so that no worker starts on a big batch when the others are done."""
+    return sorted(batches, key=lambda batch: (-sum(map(_line_bytes, batch.logs)), batch.name))
+
+
+def _groups(logs: Sequence[LogFile], limit: int) -> Iterator[tuple[LogFile, ...]]:
+    group: list[LogFile] = []
+    held = 0
+    for log in logs:
+        if group and (held + _line_bytes(log) > limit or len(group) >= BATCH_LOGS):
+            yield tuple(group)
+            group, held = [], 0
+        group.append(log)
+        held += _line_bytes(log)
+    if group:
+        yield tuple(group)
+
+
+def _line_bytes(log: LogFile) -> int:
+    return log.size if log.path.endswith(".jsonl") else log.size * ZSTD_FACTOR
 
 
 def default_workers() -> int:
@@ -28,7 +74,6 @@ def default_workers() -> int:
 def convert_all(batches: Sequence[Batch], folder: Path, options: Options) -> Iterator[list[Converted]]:
     """`convert` of each batch, as they are done; the files are below folder then. Errors as `convert_on_cluster`."""
     # Arrow comes with it, and a build with nothing to read asks this module for no more than a number.
-    from turnlake.lake.batches import largest_first
     from turnlake.lake.convert import convert
 
     job = functools.partial(convert, folder=folder, max_line=options.max_line)

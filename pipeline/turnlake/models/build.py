@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from turnlake.lake.rawfiles import RawFiles
+    from turnlake.lake.files import RawFiles
     from turnlake.prices.prices import Prices
 
 # The name the new database has while it is built. Nothing in the finished file holds it.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from turnlake.lake.ingest import TAIL_PART
-from turnlake.lake.rawfiles import RawFiles
+from turnlake.lake.files import TAIL_PART, Part, RawFiles
+from turnlake.lake.manifest import manifest_of
 from turnlake.models.text import path_list, quoted
 
 if TYPE_CHECKING:
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 MOST_RENEWED = 0.25
 # The tables whose rows belong to the parts that the manifest names for a log.
 IN_PARTS = ("events", "chunk_runs")
-# Where the manifest lists the parts of a log.
-PARTS = 3
-
-# A manifest of a state, as stored.
-Stored = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -44,40 +39,40 @@ def change_between(before: State, after: State, db: DuckDBPyConnection) -> Chang
     A log's rows are in its parts, in the tail, and one in `logs`. Where none of these differ, nothing does, whatever
     was read in between.
     """
-    old, new = before.manifest(), after.manifest()
-    if old["parser_version"] != new["parser_version"]:
+    old, new = manifest_of(before), manifest_of(after)
+    if old.parser_version != new.parser_version:
         return None
-    changed = _logs_in_other_parts(old, new)
-    if len(changed) > MOST_RENEWED * len(new["logs"]):
+    changed = _logs_in_other_parts(before, after)
+    if len(changed) > MOST_RENEWED * len(new.logs):
         return None
     changed |= _logs_with_other_rows(db, before, after)
     sessions = _sessions(db, changed, (before, after))
-    if len(sessions) > MOST_RENEWED * len(new["logs"]):
+    if len(sessions) > MOST_RENEWED * len(new.logs):
         return None
     log_ids = _logs_of(db, sessions, after)
     return Change(sessions, log_ids, files_of(after, log_ids))
 
 
-def _logs_in_other_parts(old: Stored, new: Stored) -> set[str]:
+def _logs_in_other_parts(before: State, after: State) -> set[str]:
     """Logs that are in one of the two only, or whose parts are not the same files."""
-    contents_before, contents = _contents(old), _contents(new)
-    logs_before, logs = old["logs"], new["logs"]
+    contents_before, contents = _contents(before.parts()), _contents(after.parts())
+    logs_before, logs = manifest_of(before).logs, manifest_of(after).logs
     parts = contents_before.keys() | contents.keys()
     others = {part for part in parts if contents_before.get(part) != contents.get(part)}
-    found: set[str] = logs_before.keys() ^ logs.keys()
+    found = set(logs_before.keys() ^ logs.keys())
     return found | {
         log_id
         for log_id in logs_before.keys() & logs.keys()
-        if logs_before[log_id][PARTS] != logs[log_id][PARTS] or not others.isdisjoint(logs[log_id][PARTS])
+        if logs_before[log_id].parts != logs[log_id].parts or not others.isdisjoint(logs[log_id].parts)
     }
 
 
-def _contents(manifest: Stored) -> dict[str, list[tuple[str, str]]]:
+def _contents(files: Iterable[Part]) -> dict[str, list[tuple[str, str]]]:
     """Table and digest of the files that make up a part, by its name."""
     contents: dict[str, list[tuple[str, str]]] = {}
-    for table, name, _, digest in sorted(manifest["files"]):
-        if table in IN_PARTS:
-            contents.setdefault(name, []).append((table, digest))
+    for file in sorted(files):
+        if file.table in IN_PARTS:
+            contents.setdefault(file.name, []).append((file.table, file.sha256))
     return contents
 
 
@@ -116,8 +111,8 @@ def _logs_of(db: DuckDBPyConnection, sessions: Iterable[str], state: State) -> f
 
 def parts_of(state: State, log_ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """The names of the parts of a state that hold rows of each of these logs, but for their tails."""
-    logs = state.manifest()["logs"]
-    return {log_id: tuple(logs[log_id][PARTS]) for log_id in log_ids}
+    logs = manifest_of(state).logs
+    return {log_id: logs[log_id].parts for log_id in log_ids}
 
 
 def files_of(state: State, log_ids: Iterable[str]) -> RawFiles:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from turnlake.lake.rawfiles import RawFiles
+    from turnlake.lake.files import RawFiles
 
 SESSION_ID = Column("session_id", "text", "Session the log holds; NULL where no log could be made out.")
 OF_AN_EVENT = (

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from turnlake.lake.rawfiles import RawFiles
+    from turnlake.lake.files import RawFiles
     from turnlake.lake.state import State
     from turnlake.models.changes import Change
     from turnlake.models.model import Model

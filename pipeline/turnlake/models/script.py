@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from turnlake.lake.rawfiles import RawFiles
+    from turnlake.lake.files import RawFiles
     from turnlake.models.model import Model
     from turnlake.prices.prices import Prices
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from turnlake.api import MOVED
 from turnlake.errors import LakeError
-from turnlake.lake.damage import damaged_parts
+from turnlake.lake.files import damaged_parts
 from turnlake.lake.loads import last_load_at
 from turnlake.lake.state import Lake
 

@@ -13,7 +13,7 @@ from turnlake.format.types import MESSAGE_TYPES, NEWEST_VERSION
 from turnlake.format.values import Object
 from turnlake.rows import replay_format1
 from turnlake.rows.payload import json_text
-from turnlake.rows.stored import dicts, parse, sorted_rows
+from turnlake.rows.stored import parse, runs_of_log
 from turnlake.sources.lines import Line
 
 Row = dict[str, Any]
@@ -52,8 +52,9 @@ def stored_lines(log: Row, events: Iterable[Path], runs: Iterable[Path]) -> Iter
     if log["header"] is not None:
         yield Line(1, 0, log["header"].encode(), False)
     version = read_version(log)
-    tables = [sorted_rows(events, log["log_id"], LINE_OF_EVENT), sorted_rows(parts, log["log_id"], LINE_OF_CHUNKS)]
-    for row in heapq.merge(*map(dicts, tables), key=_line_number):
+    log_id = log["log_id"]
+    rows = [*runs_of_log(events, log_id, LINE_OF_EVENT), *runs_of_log(parts, log_id, LINE_OF_CHUNKS)]
+    for row in heapq.merge(*rows, key=_line_number):
         if row["raw_line"] is not None:
             content = row["raw_line"].encode()
         elif "form" in row:

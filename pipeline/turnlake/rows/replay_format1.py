@@ -16,7 +16,7 @@ from turnlake.format.chunks import ROW_TYPES
 from turnlake.format.source_seqs import expand
 from turnlake.format.values import Object
 from turnlake.rows.payload import json_text
-from turnlake.rows.stored import Row, dicts, parse, sorted_rows
+from turnlake.rows.stored import Row, parse, runs_of_log
 from turnlake.sources.lines import Line
 
 _PLACE = ("line", "byte_offset", "is_provisional", "raw_line", "seq", "time_ms")
@@ -40,10 +40,11 @@ def is_format1(part: Path) -> bool:
 
 def stored_lines(log: Row, events: Iterable[Path], runs: Sequence[Path], version: int) -> Iterator[Line]:
     """As `replay.stored_lines`."""
-    tables = [sorted_rows(events, log["log_id"], _LINE_OF_EVENT), sorted_rows(runs, log["log_id"], _LINE_OF_RUN)]
+    log_id = log["log_id"]
+    rows = [*runs_of_log(events, log_id, _LINE_OF_EVENT), *runs_of_log(runs, log_id, _LINE_OF_RUN)]
     if log["header"] is not None:
         yield Line(1, 0, log["header"].encode(), False)
-    for number, of_line in groupby(heapq.merge(*map(dicts, tables), key=_line_number), key=_line_number):
+    for number, of_line in groupby(heapq.merge(*rows, key=_line_number), key=_line_number):
         streams: list[Row] = []
         own: list[Row] = []
         for row in of_line:

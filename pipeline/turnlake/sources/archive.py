@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from typing import IO, BinaryIO, NamedTuple
 
 from turnlake.findings import Finding
-from turnlake.sources.layout import generation_of
+from turnlake.sources.logfile import generation_of
 from turnlake.sources.remote import StoreError
 
 ABSURD_RATIO = 1000

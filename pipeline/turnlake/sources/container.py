@@ -11,6 +11,7 @@ import tempfile
 from typing import TYPE_CHECKING, BinaryIO, Literal, cast
 
 from turnlake.sources.archive import open_entry
+from turnlake.sources.frames import MAGIC
 from turnlake.sources.lines import MAX_LINE
 from turnlake.sources.remote import ObjectReader, Place, StoreError, Unreached, is_url, open_object
 
@@ -23,7 +24,6 @@ Container = Literal["raw", "zstd", "sqlite"]
 BUFFER_BYTES = 2**20
 SPOOLED_BYTES = 64 * 2**20
 _ZSTD_SUFFIXES = (".zstd", ".zst")
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 SQLITE_MAGIC = b"SQLite format 3\x00"
 
 # Without O_NONBLOCK the open itself would wait for the writer of a fifo put in the file's place. O_BINARY is Windows'.
@@ -38,7 +38,7 @@ def open_log(log: LogFile, max_line: int = MAX_LINE) -> BinaryIO:
     where an object store does not give it.
     """
     if log.is_in_store:
-        from turnlake.sources.store import open_session
+        from turnlake.sources.sqlite import open_session
 
         return open_session(log.os_path, log.entry or "", log.mtime_ns, max_line)
     file = open_at(log.os_path, log.access)
@@ -90,7 +90,7 @@ def container_of(log: LogFile) -> Container:
     if name.endswith(".jsonl"):
         return "raw"
     with open_log(log) as file:
-        return "zstd" if file.read(len(ZSTD_MAGIC)) == ZSTD_MAGIC else "raw"
+        return "zstd" if file.read(len(MAGIC)) == MAGIC else "raw"
 
 
 def open_regular(path: str) -> BinaryIO:

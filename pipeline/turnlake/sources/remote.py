@@ -76,7 +76,7 @@ class Place:
         return Place(f"{self.url}/{quote(key)}", self.access)
 
 
-class Stored(NamedTuple):
+class StoredObject(NamedTuple):
     """An object: its key below the place it was looked for, "" for that place itself, its bytes and its time."""
 
     key: str
@@ -181,38 +181,38 @@ def _region(bucket: str, *, is_amazon: bool) -> str:
     return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
 
 
-def look(place: Place) -> Stored | None:
+def look(place: Place) -> StoredObject | None:
     """The object at a place, None where the place holds objects below it.
 
     FileNotFoundError where there is neither, Unreached where the store does not tell.
     """
     from pyarrow import fs
 
-    with _told(Unreached):
+    with _as_store_error(Unreached):
         info = file_system(place).get_file_info(place.path)
     if info.type == fs.FileType.NotFound:
         raise FileNotFoundError(errno.ENOENT, "no object is there or below it", place.url)
     return _stored("", info) if info.type == fs.FileType.File else None
 
 
-def objects_below(place: Place) -> list[Stored]:
+def objects_below(place: Place) -> list[StoredObject]:
     """All objects below a place, by one listing. Unreached where the store does not give it whole."""
     from pyarrow import fs
 
-    with _told(Unreached):
+    with _as_store_error(Unreached):
         selector = fs.FileSelector(place.path, recursive=True)
         infos = file_system(place).get_file_info(selector)
     start = len(place.path) + 1
     return [_stored(info.path[start:], info) for info in infos if info.type == fs.FileType.File]
 
 
-def _stored(key: str, info: Any) -> Stored:
-    return Stored(key, info.size, info.mtime_ns)
+def _stored(key: str, info: Any) -> StoredObject:
+    return StoredObject(key, info.size, info.mtime_ns)
 
 
 def open_object(place: Place) -> ObjectReader:
     """An object, to read by ranges of up to RANGE_BYTES. FileNotFoundError where it is gone, Unreached otherwise."""
-    with _told(Unreached):
+    with _as_store_error(Unreached):
         file = file_system(place).open_input_file(place.path)
         size = file.size()
     return ObjectReader(_Object(file, size), max(1, min(size, RANGE_BYTES)))
@@ -261,7 +261,7 @@ class _Object(io.RawIOBase):
         count = min(count, self._size - offset)
         if count <= 0:
             return b""
-        with _told(StoreError):
+        with _as_store_error(StoreError):
             return bytes(self._file.read_at(count, offset))
 
     def close(self) -> None:
@@ -271,7 +271,7 @@ class _Object(io.RawIOBase):
 
 
 @contextmanager
-def _told(kind: type[StoreError]) -> Iterator[None]:
+def _as_store_error(kind: type[StoreError]) -> Iterator[None]:
     """Turns what Arrow raises about a store, which is of many types, into one."""
     try:
         yield

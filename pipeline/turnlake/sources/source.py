@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnlake.errors import SourceError
-from turnlake.sources.layout import shown_path
+from turnlake.sources.logfile import shown_path
 from turnlake.sources.remote import Place, Unreached, is_url, local_path, look, parse_url
 
 _NAMED = re.compile(r"([A-Za-z0-9._-]+)=(.+)", re.DOTALL)

@@ -1,4 +1,4 @@
-"""Parts of the state before, carried over into a new one: linked as they are, or written again without some logs."""
+"""Parts of the state before that a new one reuses: linked as they are, or written again without some logs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from turnlake.files import link_or_copy
+from turnlake.rows.stored import runs_of_logs, slices
 from turnlake.rows.tables import CHUNK_RUNS, EVENTS, FINDINGS, Table
 from turnlake.rows.writer import parquet_writer
 
@@ -19,15 +20,18 @@ MOST_SMALL_PARTS = 32
 SMALL_BYTES = 4 << 20
 
 
-def carry_part(
-    name: str, before: Path, work: Path, gone: Collection[str], without_findings: Collection[str], new_name: str
+def reuse_part(
+    name: str, before: Path, work: Path, dropped: Collection[str], without_findings: Collection[str], new_name: str
 ) -> None:
-    """A part of the state in folder `before`, without the rows of the logs in gone, and the findings of others."""
+    """Put a part of the state in folder `before` below work: a link where nothing is left out.
+
+    Left out are the rows of the logs in dropped, and the findings of those in without_findings.
+    """
     for table in LASTING:
         source, target = before / table.name / name, work / table.name / new_name
-        dropped = without_findings if table is FINDINGS else gone
-        if dropped:
-            _write(target, table, (without(rows, dropped) for rows in _row_groups(source)))
+        left_out = without_findings if table is FINDINGS else dropped
+        if left_out:
+            _write(target, table, (without(rows, left_out) for rows in _row_groups(source)))
         else:
             link_or_copy(source, target)
 
@@ -45,15 +49,11 @@ def _row_groups(path: Path) -> Iterator[pa.Table]:
             yield file.read_row_group(number)
 
 
-def without(rows: pa.Table, gone: Collection[str]) -> pa.Table:
+def without(rows: pa.Table, dropped: Collection[str]) -> pa.Table:
     """The rows that belong to none of these logs."""
-    if not gone or not rows.num_rows:
+    if not dropped or not rows.num_rows:
         return rows
-    # Loaded here: it takes a tenth of a second, which a build that leaves nothing out need not spend.
-    import pyarrow.compute as pc
-
-    is_gone = pc.is_in(rows["log_id"], pa.array(sorted(gone), pa.string()))
-    return rows.filter(pc.invert(pc.fill_null(is_gone, False)))
+    return slices(rows, runs_of_logs(rows, lambda log_id: log_id not in dropped))
 
 
 def write_tail(
@@ -61,23 +61,24 @@ def write_tail(
     before: Path | None,
     parts: Sequence[str],
     work: Path,
-    gone: Collection[str],
+    dropped: Collection[str],
     without_findings: Collection[str],
     not_new: Collection[str],
 ) -> None:
-    """The part of what the next reading replaces: rows of the state before but for those of some logs, and new ones.
+    """Write the part that holds what the next reading of a log replaces.
 
-    Of the logs in not_new there are no new ones.
+    It has the rows of the state in folder `before`, without those of the logs in dropped (findings: without_findings),
+    and the new rows of these parts, without those of the logs in not_new.
     """
     for table in LASTING:
-        dropped = without_findings if table is FINDINGS else gone
-        old = [] if before is None else [without(_rows(before / table.name / name), dropped)]
+        left_out = without_findings if table is FINDINGS else dropped
+        old = [] if before is None else [without(_rows(before / table.name / name), left_out)]
         new = [without(_rows(work / "tail" / table.name / part), not_new) for part in parts]
         _write(work / table.name / name, table, [*old, *new])
 
 
 def merge_parts(names: Iterable[str], merged: str, work: Path) -> None:
-    """Put the rows of some parts into one and remove them."""
+    """Put the rows of some parts below work into one part, and remove them."""
     names = list(names)
     for table in LASTING:
         folder = work / table.name
@@ -94,7 +95,8 @@ def small_parts(names: Iterable[str], work: Path) -> list[str]:
 
 
 def _write(path: Path, table: Table, pieces: Iterable[pa.Table]) -> None:
+    schema = table.schema()
     with parquet_writer(path, table) as writer:
         for piece in pieces:
             if piece.num_rows:
-                writer.write_table(piece.cast(table.schema()))
+                writer.write_table(piece if piece.schema.equals(schema) else piece.cast(schema))

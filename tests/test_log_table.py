@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from turnlake.lake.logtable import DECIDING, LogTable
-from turnlake.rows.replay import _sorted_rows
+from turnlake.lake.log_table import DECIDING, LogTable
+from turnlake.rows.stored import runs_of_log
 from turnlake.rows.tables import LOGS
 from turnlake.rows.writer import write_rows, write_table
 
@@ -79,5 +79,6 @@ def test_rows_of_one_log_are_found_in_all_row_groups(tmp_path: Path) -> None:
     pq.write_table(lines, tmp_path / "part.parquet", row_group_size=2)
     pq.write_table(lines.slice(0, 0), tmp_path / "tail.parquet")
     parts = [tmp_path / "part.parquet", tmp_path / "tail.parquet"]
-    assert _sorted_rows(parts, "a", ("line", "type")).to_pydict() == {"line": [3, 4, 9], "type": ["z", "w", "t"]}
-    assert _sorted_rows(parts, "d", ("line", "type")).to_pydict() == {"line": [], "type": []}
+    runs = [[tuple(row.values()) for row in run] for run in runs_of_log(parts, "a", ("line", "type"))]
+    assert runs == [[(9, "t")], [(4, "w")], [(3, "z")]]
+    assert list(runs_of_log(parts, "d", ("line", "type"))) == []

@@ -29,8 +29,8 @@ _SPARE_BYTES = 64 << 20
 _TRIES = 3
 
 
-class Stamp(NamedTuple):
-    """What tells that a database is unchanged: size and time of its file and of its journal, and the header of its log.
+class DatabaseVersion(NamedTuple):
+    """Size and time of a database and of its journal, and the header of its log: while they are equal, it is unchanged.
 
     The write-ahead log may grow meanwhile: what was read of it stays.
     """
@@ -58,11 +58,11 @@ class _Copy(NamedTuple):
 _copies: dict[str, _Copy] = {}
 
 
-def read_stamp(path: str) -> Stamp:
-    """The stamp of a database now. OSError where it is no regular file that can be opened."""
+def database_version(path: str) -> DatabaseVersion:
+    """The version of a database now. OSError where it is no regular file that can be opened."""
     with open_regular(path) as file:
         status = os.fstat(file.fileno())
-    return Stamp(status.st_size, status.st_mtime_ns, _journal(path), _wal_header(path))
+    return DatabaseVersion(status.st_size, status.st_mtime_ns, _journal(path), _wal_header(path))
 
 
 def changed_at(path: str) -> tuple[int, int]:
@@ -82,12 +82,12 @@ def connected(path: str, mtime_ns: int | None = None) -> Iterator[sqlite3.Connec
     sqlite3.Error where it is damaged.
     """
     wanted = changed_at(path)[1] if mtime_ns is None else mtime_ns
-    known, before = _copies.get(path), read_stamp(path)
+    known, before = _copies.get(path), database_version(path)
     if known is None or known.mtime_ns < wanted:
         known = None if before.is_at_rest else _new_copy(path)
     with closing(_open(known.path if known else path)) as connection:
         yield connection
-    if known is None and read_stamp(path) != before:
+    if known is None and database_version(path) != before:
         raise OSError(errno.EBUSY, "it changed while it was read; the next build reads it again", path)
 
 
@@ -123,7 +123,7 @@ def _new_copy(path: str) -> _Copy:
 def _copy(path: str, copy: str) -> None:
     """Copy a database with its journal or log at one moment."""
     for _ in range(_TRIES):
-        before = read_stamp(path)
+        before = database_version(path)
         _require_space(path, copy)
         # The log comes last: while the file stands still, a log that has grown only says more.
         for suffix in ("", *_SIDECARS):
@@ -131,7 +131,7 @@ def _copy(path: str, copy: str) -> None:
             if not suffix or Path(path + suffix).exists():
                 with open_regular(path + suffix) as source, Path(copy + suffix).open("xb") as target:
                     shutil.copyfileobj(source, target, 1 << 20)
-        if read_stamp(path) == before:
+        if database_version(path) == before:
             return
     raise Unreached("it changes faster than it can be copied; build again when its writer rests")
 

@@ -20,10 +20,10 @@ import orjson
 from turnlake.findings import Finding, shown
 from turnlake.sources.archive import Entry, Listing
 from turnlake.sources.container import SQLITE_MAGIC, open_regular
-from turnlake.sources.database import changed_at, connected
 from turnlake.sources.frames import FrameError, read_pieces
-from turnlake.sources.layout import decode_session_id, encode_session_id
 from turnlake.sources.lines import MAX_LINE
+from turnlake.sources.logfile import decode_session_id, encode_session_id
+from turnlake.sources.sqlite_file import changed_at, connected
 
 APPLICATION_ID = 0x44534850
 SCHEMA_VERSION = 17

@@ -11,11 +11,14 @@ from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from turnlake.lake.files import LOGS_PART
+from turnlake.lake.state import State
 from turnlake.rows.tables import LOGS
 from turnlake.rows.writer import Row
 
-# What is asked of every log: which of them count, and whether a build is partial.
+# The columns that are needed of every log: to decide which of them count, and whether a build is partial.
 DECIDING = (
     *("log_id", "source", "path", "generation", "header_id", "created_at_ms", "format_version", "container"),
     *("line_count", "event_count", "last_event_ms", "is_read", "is_missing"),
@@ -70,10 +73,8 @@ class LogTable(Mapping[str, Row]):
     def set(self, log_id: str, values: Mapping[str, Any]) -> None:
         """Sets some columns of a row, which stays as it is stored where they have these values."""
         known = self._rows[log_id]
-        for name, value in values.items():
-            if name not in known or known[name] != value:
-                self.put(log_id, {**self.whole(log_id), **values})
-                return
+        if any(name not in known or known[name] != value for name, value in values.items()):
+            self.put(log_id, {**self.whole(log_id), **values})
 
     def table(self, log_ids: Iterable[str]) -> pa.Table:
         """The whole rows of these logs, in this order."""
@@ -96,3 +97,15 @@ class LogTable(Mapping[str, Row]):
 def _with_columns(stored: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows with the columns of now: another version may have stored less."""
     return stored if stored.schema.equals(schema) else pa.Table.from_pylist(stored.to_pylist(), schema=schema)
+
+
+def stored_logs(state: State) -> pa.Table:
+    """The rows of `logs` in a state, as they are stored."""
+    # Neither threads nor read-ahead: worker processes may be forked after this.
+    return pq.ParquetFile(state.path / "logs" / LOGS_PART, pre_buffer=False).read(use_threads=False)
+
+
+def rows_of_logs(state: State) -> dict[str, Row]:
+    """The rows of `logs` in a state, by log_id."""
+    rows: list[Row] = stored_logs(state).to_pylist()
+    return {row["log_id"]: row for row in rows}
