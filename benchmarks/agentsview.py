@@ -18,7 +18,6 @@ def import_command(name: str, corpus: Path, data: Path) -> tuple[list[str], dict
     """
     command = shutil.which(name)
     if command is None:
-        print(f"agentsview is not installed (no command {name}), so it is not compared\n")
         return None
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),

@@ -35,6 +35,8 @@ def main() -> None:
     compile_package()
     options.folder.mkdir(parents=True, exist_ok=True)
     print(f"{platform.system()}, Python {platform.python_version()}, {os.cpu_count()} processors\n")
+    if shutil.which(options.agentsview) is None:
+        print(f"agentsview is not installed (no command {options.agentsview}), so it is not compared\n")
     for version in options.versions:
         with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
             _bench(version, options, Path(scratch))
