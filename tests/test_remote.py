@@ -20,6 +20,7 @@ from turnlake.cli import main
 from turnlake.errors import SourceError
 from turnlake.lake import workers as engine
 from turnlake.lake.manifest import PRINT_BYTES
+from turnlake.messages.log import read_log
 from turnlake.sources import container, discover, remote
 from turnlake.sources.discover import find_logs
 from turnlake.sources.source import Source, merge_sources, parse_source

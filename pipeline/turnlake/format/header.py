@@ -82,6 +82,13 @@ def read_header(value: Object) -> Header:
     )
 
 
+def read_version(header: Header | None, generation: int | None) -> int:
+    """The format version by which a log's events are read; 0 without a header."""
+    if header is None:
+        return 0
+    return min(header.version if header.version is not None else generation or 0, NEWEST_VERSION)
+
+
 def misplaced(header: Header, session_folder: str | None, project_folder: str | None) -> Iterator[str]:
     """How a sound header contradicts the folders its log lies in (spec 1.4.6); None is a folder that says nothing."""
     if header.refusal is not None or header.id is None:

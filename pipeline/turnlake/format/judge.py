@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from turnlake.findings import Finding, Severity, excerpt, shown
@@ -48,25 +47,6 @@ class BareLine(NamedTuple):
     line: int
     offset: int
     raw: Any  # bytes or Overlong; of a line that gives a record bytes
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the harness would do with the log (product contract, reading policy), and what was counted.
-
-    `verdict` is clean, removable_tail or refused; `reason` and `line` say why and where it is not clean.
-    """
-
-    verdict: str
-    reason: str | None
-    line: int | None
-    dialect: str | None
-    accepted_event_count: int
-    inherited_event_count: int
-    event_count: int
-    dropped_record_count: int
-    unread_line_count: int
-    has_unknown_required_type: bool
 
 
 class Judge:

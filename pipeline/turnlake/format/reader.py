@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from turnlake.format.judge import Verdict
 from turnlake.format.records import Record
 from turnlake.format.scan import LogName, Scan
+from turnlake.format.verdict import Verdict
 from turnlake.sources.lines import MAX_LINE, Block, Line, LineReader, Mark, Overlong
 from turnlake.sources.logfile import LogFile
 

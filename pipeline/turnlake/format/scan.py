@@ -10,6 +10,7 @@ brought from older (legacy) and foreign (tutorial) shapes to today's.
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import orjson
@@ -27,12 +28,11 @@ from turnlake.format.chunks import (
 )
 from turnlake.format.clock import Clock
 from turnlake.format.envelope import KEYS, is_replace
-from turnlake.format.header import Header, is_header, misplaced, read_header
-from turnlake.format.judge import BareLine, Judge, Place, Verdict
+from turnlake.format.header import Header, is_header, misplaced, read_header, read_version
+from turnlake.format.judge import BareLine, Judge, Place
 from turnlake.format.legacy import MAY_BE_OLD, Legacy
 from turnlake.format.records import ORDERS, ChunkLine, EventLine, Record
 from turnlake.format.source_seqs import Ranges, decode_sources
-from turnlake.format.types import NEWEST_VERSION
 from turnlake.format.values import (
     MAX_SAFE,
     BadRecord,
@@ -44,11 +44,14 @@ from turnlake.format.values import (
     parse_leniently,
     scrubbed,
 )
+from turnlake.format.verdict import Verdict
 from turnlake.sources.lines import Overlong
 
 _WITH_STREAM = frozenset(("assistant/message", "assistant/attempt"))
 _PACKED_ORDER = ("type", "seq0", "time0", "data")
 _CHUNK_ORDER = ("type", "seq", "time", "data")
+# As a whole number: orjson takes it for 0, and JavaScript does not.
+_MINUS_ZERO = re.compile(rb"-0(?![0-9.eE])")
 WENT_BACK = "the time is less than that of the event before"
 
 
@@ -119,8 +122,7 @@ class Scan:
                 value = orjson.loads(raw)  # type: ignore[arg-type] # an overlong line is refused as well
                 # Nothing is hidden in a line that is written back as it is: no member twice, no other spelling.
                 is_plain = orjson.dumps(value) == raw and not is_kept
-                if not is_plain and b"-0" in raw:
-                    # orjson takes -0 for 0, and JavaScript does not.
+                if not is_plain and _MINUS_ZERO.search(raw):  # type: ignore[arg-type]
                     value = parse_leniently(raw)  # type: ignore[arg-type]
             except orjson.JSONDecodeError:
                 value, is_plain, is_odd = self._parse_oddly(at), False, True
@@ -195,8 +197,7 @@ class Scan:
         self.header_line = at.raw if isinstance(at.raw, bytes) else None
         self._examine(at, header)
         if not self.is_stopped:
-            version = header.version
-            version = version if version is not None else min(self.name.generation or 0, NEWEST_VERSION)
+            version = read_version(header, self.name.generation)
             self._judge.begin(version, header)
             self._begin(version)
             self._cut = (header.seed_length or 0) if version < 2 else 0
@@ -355,6 +356,8 @@ class Scan:
         kind = event["type"]
         time: Any = event.get("time")
         owns_message = judge.known.get(kind)
+        # In v0 and v1 a member of that name means nothing; from v2 on its message cites no events.
+        has_stream = kind in _WITH_STREAM and (self._version >= 2 or self.header is None)
         # Whether the members stand as those of a surface event do; None where not even so as the harness writes them.
         is_written = is_plain and event is written and type(time) is type(written["seq"]) is int
         order = ORDERS.get(tuple(event)) if is_written and -MAX_SAFE <= time <= MAX_SAFE else None
@@ -365,7 +368,7 @@ class Scan:
             and is_surface is owns_message
             and type(event["data"]) is dict
             and is_append is is_surface
-            and (len(event) < 6 or (sources is not None and len(sources) == 2 and sources[1] < seq))
+            and (len(event) < 6 or (not has_stream and sources is not None and len(sources) == 2 and sources[1] < seq))
         )
         # Columns give the line back: else it is kept whole.
         is_told = is_regular or (
@@ -373,8 +376,6 @@ class Scan:
             and (is_append is is_surface or _is_plain_replace(event["surfaceOp"], self._version))
             and (sources is not None or "sourceEventSeqs" not in event)
         )
-        # In v0 and v1 a member of that name means nothing.
-        has_stream = kind in _WITH_STREAM and (self._version >= 2 or self.header is None)
         stream = self._stream(at, event, seq) if has_stream else None
         record = EventLine(
             at.line,

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from turnlake.findings import Finding
-from turnlake.format.judge import Verdict
+from turnlake.format.header import read_version
 from turnlake.format.reader import LogPass, new_scan
+from turnlake.format.verdict import Verdict
 from turnlake.lake.manifest import fingerprint
-from turnlake.messages.log import read_version
 from turnlake.messages.outline import Outline
 from turnlake.messages.proof import prove
 from turnlake.rows import tables

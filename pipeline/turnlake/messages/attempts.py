@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from turnlake.errors import UsageError
-from turnlake.format.judge import Verdict
 from turnlake.format.values import Object, int_or_none
+from turnlake.format.verdict import Verdict
 from turnlake.messages.frozen import Frozen, Message
 from turnlake.messages.log import Log, LogProjection, is_accepted, latest
 from turnlake.messages.outline import CHUNK, ProofStep, outline_of

@@ -10,12 +10,11 @@ from typing import Protocol, TypeVar
 
 from turnlake.errors import SourceError
 from turnlake.findings import Finding
-from turnlake.format.header import Header
-from turnlake.format.judge import Verdict
+from turnlake.format.header import Header, read_version
 from turnlake.format.reader import LogPass
 from turnlake.format.records import ChunkLine, EventLine, Record, logical_events
-from turnlake.format.types import NEWEST_VERSION
 from turnlake.format.values import Object
+from turnlake.format.verdict import Verdict
 from turnlake.messages.closers import closers
 from turnlake.messages.derive import Projection
 from turnlake.messages.frozen import Frozen, Message
@@ -99,13 +98,6 @@ def read_log(path: str | Path, *, max_line: int = MAX_LINE) -> Log:
         raise SourceError(f"{path}: {error.strerror or error}") from error
     assert reading.verdict is not None  # set when records() ends
     return Log(reading.scan.header, reading.verdict, tuple(reading.scan.findings), records, logs[0].generation)
-
-
-def read_version(header: Header | None, generation: int | None) -> int:
-    """The format version by which a log's events are read; 0 without a header."""
-    if header is None:
-        return 0
-    return min(header.version if header.version is not None else generation or 0, NEWEST_VERSION)
 
 
 class LogProjection:

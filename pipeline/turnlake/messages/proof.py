@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import orjson
 
-from turnlake.format.judge import Verdict
 from turnlake.format.values import is_int
+from turnlake.format.verdict import Verdict
 from turnlake.messages.attempts import Attempt, counted_attempts, counted_compactions
 from turnlake.messages.closers import closing_events
 from turnlake.messages.digest import Chain, digest_of
