@@ -18,18 +18,25 @@ ROW_TYPES = {chunk_type: row_type for row_type, chunk_type in PACKED_TYPES.items
 _ROW_KEYS = {"type", "seq0", "time0", "data"}
 _DELTA_KEYS = {"turn", "step", "index", "dt", "texts"}
 _CALL_KEYS = {"turn", "step", "index", "id", "dt", "args"}
-_STREAM_DELTA_KEYS = {"type", "time0", "index", "dt", "texts"}
+# As the harness writes them.
+_DATA_ORDERS = {
+    ("turn", "step", "index", "dt", "texts"): "texts",
+    ("turn", "step", "index", "dt", "id", "name", "args"): "args",
+    ("turn", "step", "index", "dt", "id", "args"): "args",
+}
+_STREAM_CHUNK = ("type", "time", "chunk")
+_STREAM_DELTA = ("type", "time0", "index", "dt", "texts")
+_STREAM_CALLS = (
+    ("type", "time0", "index", "dt", "id", "name", "args"),
+    ("type", "time0", "index", "dt", "id", "args"),
+)
 _STREAM_CALL_KEYS = {"type", "time0", "index", "id", "dt", "args"}
-_STREAM_CHUNK_KEYS = {"type", "time", "chunk"}
 _ONLY_INTS = {int}
 
 
-class Deltas(NamedTuple):
-    """The times of a run of deltas, Unix ms: of its last one, and of its first one that holds anything."""
-
-    last_time_ms: int
-    first_token_ms: int | None
-    is_rising: bool
+# The times of a run of deltas, Unix ms: of its last one, and of its first one that holds anything, if any does; and
+# whether no time step is negative.
+Deltas = tuple[int, int | None, bool]
 
 
 class StreamSummary(NamedTuple):
@@ -44,22 +51,31 @@ class StreamSummary(NamedTuple):
     finish: Object | None
 
 
-def packed_row(row: Object) -> tuple[Object, Deltas]:
-    """The data of a packed row of v0 or v1, and its times. Raises BadRecord for any breach of spec 4.1."""
+def packed_row(row: Object) -> tuple[Object, list[str], Deltas]:
+    """The data of a packed row of v0 or v1, its texts and its times. Raises BadRecord for any breach of spec 4.1."""
     data = row.get("data")
-    is_call = row["type"] == "tool-call-chunks"
-    if row.keys() != _ROW_KEYS or not isinstance(data, dict):
+    if row.keys() != _ROW_KEYS or type(data) is not dict:
         raise BadRecord("packed row with missing or unexpected members")
-    if data.keys() != _DELTA_KEYS and not (is_call and data.keys() - {"name"} == _CALL_KEYS):
+    is_call = row["type"] == "tool-call-chunks"
+    member = _DATA_ORDERS.get(tuple(data)) or _texts_of_data(data)
+    if member is None:
         raise BadRecord("packed row with missing or unexpected members in its data")
-    if is_call is not ("args" in data):
+    if is_call is not (member == "args"):
         raise BadRecord("packed row of the wrong kind")
     if not (is_count(data["turn"]) and is_count(data["step"]) and is_count(row["seq0"])):
         raise BadRecord("packed row with a bad turn, step or seq0")
-    deltas = _deltas(row["time0"], data, data["args" if is_call else "texts"])
+    texts = data[member]
+    deltas = _deltas(row["time0"], data, texts)
     if is_call and not is_text(data["id"]):
         raise BadRecord("packed row without a call id")
-    return data, deltas
+    return data, texts, deltas
+
+
+def _texts_of_data(data: Object) -> str | None:
+    """Which member of a packed row's data holds its texts, in whatever order; None where it is none of a packed row."""
+    if data.keys() == _DELTA_KEYS:
+        return "texts"
+    return "args" if data.keys() - {"name"} == _CALL_KEYS else None
 
 
 def summarize(stream: object) -> StreamSummary:
@@ -94,14 +110,15 @@ def _texts_member(record: Any) -> str | None:
     """Which member of a stream record holds its texts; None for a chunk that stands alone."""
     if type(record) is not dict:
         raise BadRecord("stream record that is no object")
-    kind, keys = record.get("type"), record.keys()
-    if kind == "chunk" and keys == _STREAM_CHUNK_KEYS:
-        return None
-    if kind == "tool-call-chunks":
-        if keys == _STREAM_CALL_KEYS or keys - {"name"} == _STREAM_CALL_KEYS:
-            return "args"
-    elif keys == _STREAM_DELTA_KEYS and type(kind) is str and kind in PACKED_TYPES:
-        return "texts"
+    kind, order = record.get("type"), tuple(record)
+    if type(kind) is str:
+        if kind == "chunk" and (order == _STREAM_CHUNK or set(order) == {*_STREAM_CHUNK}):
+            return None
+        if kind == "tool-call-chunks":
+            if order in _STREAM_CALLS or set(order) - {"name"} == _STREAM_CALL_KEYS:
+                return "args"
+        elif kind in PACKED_TYPES and (order == _STREAM_DELTA or set(order) == {*_STREAM_DELTA}):
+            return "texts"
     raise BadRecord("stream record of an unknown kind or with unexpected members")
 
 
@@ -164,7 +181,7 @@ def _deltas(time0: Any, data: Object, texts: Any) -> Deltas:
             raise BadRecord("run with a time that is no safe integer")
     if abs(last) > MAX_SAFE:
         raise BadRecord("run with a time that is no safe integer")
-    return Deltas(last, time if texts[0] or name else _first_token(time, dt, texts), is_rising)
+    return last, time if texts[0] or name else _first_token(time, dt, texts), is_rising
 
 
 def _whole_steps(dt: list[Any]) -> list[int]:

@@ -52,6 +52,8 @@ _PACKED_ORDER = ("type", "seq0", "time0", "data")
 _CHUNK_ORDER = ("type", "seq", "time", "data")
 # As a whole number: orjson takes it for 0, and JavaScript does not.
 _MINUS_ZERO = re.compile(rb"-0(?![0-9.eE])")
+# Number of a line, offset, what it holds, whether it is provisional; the branch.
+_Place = tuple[int, int, Any, bool, int]
 WENT_BACK = "the time is less than that of the event before"
 
 
@@ -86,7 +88,7 @@ class Scan:
         self._has_marker = False
         self._cut = self._events = self._unread = 0
         self._next_seq = 0
-        self._last: BareLine | None = None
+        self._last: tuple[int, int, bytes | Overlong] | None = None
         self._begin(0)
 
     @property
@@ -112,9 +114,8 @@ class Scan:
 
         `is_kept` says that it was stored whole, as it is not written as the harness writes it.
         """
-        judge = self._judge
-        judge.records += 1
-        at = self._last = BareLine(line, offset, raw)
+        self._judge.records += 1
+        self._last = (line, offset, raw)
         value: Any = None
         is_odd = False
         try:
@@ -125,27 +126,33 @@ class Scan:
                 if not is_plain and _MINUS_ZERO.search(raw):  # type: ignore[arg-type]
                     value = parse_leniently(raw)  # type: ignore[arg-type]
             except orjson.JSONDecodeError:
-                value, is_plain, is_odd = self._parse_oddly(at), False, True
+                value, is_plain, is_odd = self._parse_oddly(), False, True
             except TypeError:
                 raise BadRecord("nested too deeply") from None
-            if line == 1 and self._take_header(at, value, is_odd):
-                judge.records = 0
+            if line == 1 and self._take_header(value, is_odd):
+                self._judge.records = 0
                 return None
             kind = value.get("type") if type(value) is dict else None
             if type(kind) is not str or not kind:
                 raise BadRecord("no object with a type")
+            place = (line, offset, raw, is_provisional, self._judge.branch)
             if kind in PACKED_TYPES:
-                return self._packed(at, is_provisional, value, is_plain, is_odd)
+                return self._packed(place, value, is_plain, is_odd)
             if not is_plain:
                 check_depth(value)
             if kind == "assistant/chunk" and self._version < 2:
-                chunk = self._chunk(at, is_provisional, value, is_plain, is_odd)
+                chunk = self._chunk(place, value, is_plain, is_odd)
                 if chunk is not None:
                     return chunk
-            return self._event(at, is_provisional, value, kind, is_plain, is_odd)
+            return self._event(place, value, kind, is_plain, is_odd)
         except BadRecord as error:
-            self._bad(at, str(error), value)
+            self._bad(str(error), value)
             return None
+
+    def _at(self) -> BareLine:
+        """The line read last."""
+        assert self._last is not None  # there is one
+        return BareLine(*self._last)
 
     def finish(self, corrupt: Finding | None) -> Verdict:
         """The verdict once all lines are read; corrupt is what is wrong with the container."""
@@ -157,7 +164,7 @@ class Scan:
             self.is_no_log = self.name.generation is None
             self._lacks_header(None, "no complete line")
         self._check_lineage()
-        judge.finish(0 if self._last is None else self._last.line)
+        judge.finish(0 if self._last is None else self._last[0])
         verdict, (reason, line) = "clean", (None, None)
         if judge.issue is not None:
             verdict, (reason, line) = "removable_tail", judge.issue
@@ -185,9 +192,10 @@ class Scan:
 
     # The first line
 
-    def _take_header(self, at: Place, value: Any, is_odd: bool) -> bool:
+    def _take_header(self, value: Any, is_odd: bool) -> bool:
         """True where the first line holds no event: it is a header, or ends the reading. All that follows is read by
         the header's version."""
+        at = self._at()
         if not is_header(value):
             self._lacks_header(at, "it is no session header")
             if self.name.generation is None and not _could_be_event(value):
@@ -228,62 +236,40 @@ class Scan:
             return
         if self._version < 2 and self._cut > judge.accepted and judge.refusal is None:
             detail = f"seedLength {self._cut} of {judge.accepted} events"
-            judge.refuse(self._last, "invariant", "INV-43", detail)
+            judge.refuse(self._at(), "invariant", "INV-43", detail)
         if self._version >= 2 and header.is_seeded is not self._has_marker:
             detail = "the header and the inherited end-seed contradict each other"
-            judge.refuse(self._last, "invariant", "INV-43", detail)
+            judge.refuse(self._at(), "invariant", "INV-43", detail)
 
     # Lines of chunks
 
-    def _packed(self, at: BareLine, is_provisional: bool, value: Object, is_plain: bool, is_odd: bool) -> ChunkLine:
+    def _packed(self, place: _Place, value: Object, is_plain: bool, is_odd: bool) -> ChunkLine:
         """A packed row."""
-        data, deltas = packed_row(value)
-        if self._version >= 2:
-            self._judge.open_issue(at, "bad_record", "packed row in a format without them")
-        is_call = value["type"] == "tool-call-chunks"
-        call_id = data["id"] if is_call else None
+        data, texts, (last, first, is_rising) = packed_row(value)
         seq, time = int(value["seq0"]), int(value["time0"])
-        count = len(data["args"] if is_call else data["texts"])
-        self._place(at, seq, count, "assistant/chunk")
+        is_told = is_plain and tuple(value) == _PACKED_ORDER
+        turn, step, index = int(data["turn"]), int(data["step"]), int(data["index"])
+        call_id, name = data.get("id"), data.get("name")
         record = ChunkLine(
-            at.line,
-            at.offset,
-            at.raw,
-            is_provisional,
-            self._judge.branch,
-            seq,
-            time,
-            value,
-            is_plain and tuple(value) == _PACKED_ORDER,
-            is_odd,
-            int(data["turn"]),
-            int(data["step"]),
-            PACKED_TYPES[value["type"]],
-            int(data["index"]),
-            count,
-            deltas.last_time_ms,
-            deltas.first_token_ms,
-            call_id,
-            data.get("name"),
-            None,
-            deltas.is_rising,
+            *(*place, seq, time, value, is_told, is_odd, turn, step, PACKED_TYPES[value["type"]], index, len(texts)),
+            *(last, first, call_id, name, None, is_rising),
         )
-        self._see_chunks(record)
+        if self._version >= 2:
+            self._judge.open_issue(record, "bad_record", "packed row in a format without them")
+        self._take_chunks(record)
         return record
 
-    def _chunk(
-        self, at: BareLine, is_provisional: bool, value: Object, is_plain: bool, is_odd: bool
-    ) -> ChunkLine | None:
+    def _chunk(self, place: _Place, value: Object, is_plain: bool, is_odd: bool) -> ChunkLine | None:
         """An assistant/chunk event; None where it is no proper one."""
         data, seq, time = value.get("data"), value.get("seq"), value.get("time")
-        if type(data) is not dict or not is_count(seq) or not is_int(time):
+        if type(data) is not dict:
             return None
         chunk: Any = data.get("chunk")
-        turn, step = data.get("turn"), data.get("step")
-        chunk_type = chunk_type_of(chunk)
-        if chunk_type is None or not is_count(turn) or not is_count(step):
+        turn, step, chunk_type = data.get("turn"), data.get("step"), chunk_type_of(chunk)
+        if chunk_type is None or not (is_count(seq) and is_int(time) and is_count(turn) and is_count(step)):
             return None
-        time, index, first = int(time), chunk.get("index"), None
+        is_regular = tuple(value) == _CHUNK_ORDER and type(seq) is int
+        seq, time, index, first = int(seq), int(time), chunk.get("index"), None
         call_id = name = None
         if chunk_type in ROW_TYPES:
             if chunk_type == "tool-call-delta":
@@ -291,67 +277,47 @@ class Scan:
                 call_id = call_id if isinstance(call_id, str) else None
                 name = name if isinstance(name, str) and call_id is not None else None
             first = time if holds_anything(chunk_type, chunk) else None
-        is_regular = tuple(value) == _CHUNK_ORDER and type(seq) is int
-        seq = int(seq)
-        self._place(at, seq, 1, "assistant/chunk")
+        index = int(index) if is_count(index) else None
         record = ChunkLine(
-            at.line,
-            at.offset,
-            at.raw,
-            is_provisional,
-            self._judge.branch,
-            seq,
-            time,
-            value,
-            is_plain and is_regular,
-            is_odd,
-            int(turn),
-            int(step),
-            chunk_type,
-            int(index) if is_count(index) else None,
-            1,
-            time,
-            first,
-            call_id,
-            name,
-            chunk,
+            *(*place, seq, time, value, is_plain and is_regular, is_odd, int(turn), int(step), chunk_type, index, 1),
+            *(time, first, call_id, name, chunk),
         )
-        self._see_chunks(record)
+        self._take_chunks(record)
         if not is_regular and len(value) != 4 and self._judge.issue is None and self.header is not None:
-            self._judge.judge_alone(at, value, None)
+            self._judge.judge_alone(record, value, None)
         return record
 
-    def _see_chunks(self, record: ChunkLine) -> None:
-        judge, clock = self._judge, self.clock
+    def _take_chunks(self, record: ChunkLine) -> None:
+        judge, clock, seq = self._judge, self.clock, record.seq
+        self._place(record, "assistant/chunk")
         judge.judge_chunks(record)
-        if record.seq >= self._cut:
+        if seq >= self._cut:
             if record.is_rising and record.time_ms >= clock.before:
                 clock.before = record.last_time_ms
                 return
             times = None if record.is_rising else record.times()
             went_back = clock.see_run(record.time_ms, record.last_time_ms, times)
             if went_back:
-                judge.count(record, "clock_went_back", WENT_BACK, None, record.seq, went_back)
+                judge.count(record, "clock_went_back", WENT_BACK, None, seq, went_back)
 
     # Lines of events
 
-    def _event(
-        self, at: BareLine, is_provisional: bool, value: Object, kind: str, is_plain: bool, is_odd: bool
-    ) -> EventLine:
+    def _event(self, place: _Place, value: Object, kind: str, is_plain: bool, is_odd: bool) -> EventLine:
         judge, written = self._judge, value
         if kind == "turn/end" and judge.issue is not None:
-            judge.refuse(at, "corrupt", "corrupt_middle", "a turn/end follows the first bad record")
+            judge.refuse(self._at(), "corrupt", "corrupt_middle", "a turn/end follows the first bad record")
         if self.header is None:
             value = self._without_header(value)
         seq = value.get("seq")
         if not is_count(seq):
             raise BadRecord("without a sequence number")
         seq = int(seq)
-        self._place(at, seq, 1, kind)
-        sources = self._sources(at, value) if "sourceEventSeqs" in value else None
+        record = EventLine(*place, seq, None, value, False, is_odd)
+        self._place(record, kind)
+        sources = record.sources = self._sources(value) if "sourceEventSeqs" in value else None
         event, normalised_from = value, None if value is written else "tutorial"
         if self._version < 2 and kind in MAY_BE_OLD:
-            event = self._of_today(at, value, seq)
+            event = self._of_today(value, seq)
             normalised_from = normalised_from or ("legacy" if event is not value else None)
         kind = event["type"]
         time: Any = event.get("time")
@@ -370,29 +336,15 @@ class Scan:
             and is_append is is_surface
             and (len(event) < 6 or (not has_stream and sources is not None and len(sources) == 2 and sources[1] < seq))
         )
+        record.event, record.normalised_from, record.is_known = event, normalised_from, owns_message is not None
         # Columns give the line back: else it is kept whole.
-        is_told = is_regular or (
+        record.is_plain = is_regular or (
             is_surface is not None
             and (is_append is is_surface or _is_plain_replace(event["surfaceOp"], self._version))
             and (sources is not None or "sourceEventSeqs" not in event)
         )
-        stream = self._stream(at, event, seq) if has_stream else None
-        record = EventLine(
-            at.line,
-            at.offset,
-            at.raw,
-            is_provisional,
-            judge.branch,
-            seq,
-            None,
-            event,
-            is_told,
-            is_odd,
-            sources,
-            stream,
-            owns_message is not None,
-            normalised_from,
-        )
+        if has_stream:
+            record.stream = self._stream(event, seq)
         judge.judge(record, is_regular)
         if kind == "session/end-seed":
             self._notice_cut(event, seq)
@@ -410,20 +362,21 @@ class Scan:
             record.normalised_from = "tutorial"
             record.is_plain = False
 
-    def _place(self, at: Place, seq: int, count: int, kind: str) -> None:
+    def _place(self, record: Record, kind: str) -> None:
         """Put a record into its branch and, while all is well, into the accepted events."""
-        judge = self._judge
+        judge, seq, count = self._judge, record.seq, record.count
         if seq < self._next_seq:
             judge.branch += 1
+            record.branch = judge.branch
             self.clock.forget()
-            judge.find(at, "branch", f"the sequence number goes back to {seq}", seq=seq)
+            judge.find(record, "branch", f"the sequence number goes back to {seq}", seq=seq)
         self._next_seq = seq + count
         self._events += count
         if judge.issue is None:
             if seq == judge.accepted or self.header is None:
                 judge.accepted = seq + count
             else:
-                judge.seq_gap(at, seq, kind)
+                judge.seq_gap(record, seq, kind)
 
     def _see_time(self, record: EventLine, time: Any) -> int | None:
         """The event's time, Unix ms; the clock sees it where the event is the session's own."""
@@ -437,12 +390,12 @@ class Scan:
                 self._judge.count(record, "clock_went_back", WENT_BACK, None, record.seq)
         return time_ms
 
-    def _sources(self, at: Place, value: Object) -> Ranges | None:
+    def _sources(self, value: Object) -> Ranges | None:
         try:
             return decode_sources(value["sourceEventSeqs"], self._events)
         except BadRecord as error:
             if self.header is not None:
-                self._judge.reject_last(at, "bad_record", str(error), value["type"])
+                self._judge.reject_last(self._at(), "bad_record", str(error), value["type"])
             return None
 
     def _without_header(self, value: Object) -> Object:
@@ -456,16 +409,16 @@ class Scan:
         time = tutorial.time_of(value.get("time"), self.clock.latest or 0)
         return self._tutorial.normalise(value, due, time)
 
-    def _of_today(self, at: Place, value: Object, seq: int) -> Object:
+    def _of_today(self, value: Object, seq: int) -> Object:
         """The event in today's shape; the very same object where it has that already."""
         new = self._legacy.normalise(value)
         if new is None:
             return value
         if self._version == 1:
-            self._judge.find(at, "legacy_shape_in_v1", value["type"], seq=seq)
+            self._judge.find(self._at(), "legacy_shape_in_v1", value["type"], seq=seq)
         return new
 
-    def _stream(self, at: Place, event: Object, seq: int) -> StreamSummary | None:
+    def _stream(self, event: Object, seq: int) -> StreamSummary | None:
         data = event.get("data")
         if not isinstance(data, dict) or "stream" not in data:
             return None
@@ -473,7 +426,7 @@ class Scan:
             return summarize(data["stream"])
         except BadRecord as error:
             if self._judge.issue is None and self.header is not None:
-                self._judge.refuse(at, "invariant", "INV-27", str(error), seq)
+                self._judge.refuse(self._at(), "invariant", "INV-27", str(error), seq)
             return None
 
     def _notice_cut(self, event: Object, seq: int) -> None:
@@ -488,9 +441,9 @@ class Scan:
 
     # Lines that give no record
 
-    def _bad(self, at: Place, detail: str, value: Any) -> None:
+    def _bad(self, detail: str, value: Any) -> None:
         """A line that gives no row; value is what it holds, None where it is no JSON."""
-        judge = self._judge
+        judge, at = self._judge, self._at()
         if at.line == 1:
             self._lacks_header(at, detail)
             self.is_stopped = self.is_no_log = self.name.generation is None
@@ -499,8 +452,9 @@ class Scan:
         if self.header is not None:
             judge.bad_line(at, value.get("type") if isinstance(value, dict) else None)
 
-    def _parse_oddly(self, at: BareLine) -> Any:
+    def _parse_oddly(self) -> Any:
         """A line that orjson refuses, as JavaScript would read it. Raises BadRecord."""
+        at = self._at()
         raw = at.raw
         if isinstance(raw, Overlong):
             raise BadRecord(f"{raw.length} bytes, {raw.why}")

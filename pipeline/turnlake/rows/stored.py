@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ def _rising(rows: pa.Table) -> Iterator[Iterator[Row]]:
     """Rows of one log that lie together: of each layout those come in order of lines."""
     lines = rows["line"].to_pylist()
     starts = [0, *(at for at in range(1, len(lines)) if lines[at] < lines[at - 1]), len(lines)]
-    for start, end in zip(starts, starts[1:], strict=False):
+    for start, end in pairwise(starts):
         yield _dicts(rows.slice(start, end - start))
 
 
