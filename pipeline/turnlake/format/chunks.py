@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+import orjson
+
 from turnlake.format.values import MAX_SAFE, BadRecord, Object, is_count, is_int, is_text
 
 # Type of a packed row or stream record -> type of its chunks.
@@ -31,7 +33,6 @@ _STREAM_CALLS = (
     ("type", "time0", "index", "dt", "id", "args"),
 )
 _STREAM_CALL_KEYS = {"type", "time0", "index", "id", "dt", "args"}
-_ONLY_INTS = {int}
 
 
 # The times of a run of deltas, Unix ms: of its last one, and of its first one that holds anything, if any does; and
@@ -166,20 +167,19 @@ def _deltas(time0: Any, data: Object, texts: Any) -> Deltas:
         raise BadRecord("run with a bad time, index or name")
     if "id" in data and type(data["id"]) is not str:
         raise BadRecord("run with a bad call id")
-    try:
-        "".join(texts)
-    except TypeError:
-        raise BadRecord("run with texts that are no strings or times that are no numbers") from None
     last = time = int(time0)
     is_rising = True
-    if dt:
-        if set(map(type, dt)) != _ONLY_INTS:
-            dt = _whole_steps(dt)
-        last += sum(dt)
-        is_rising = min(dt) >= 0
-        if not is_rising and any(abs(one) > MAX_SAFE for one in accumulate(dt, initial=time)):
-            raise BadRecord("run with a time that is no safe integer")
-    if abs(last) > MAX_SAFE:
+    try:
+        "".join(texts)
+        if dt:
+            # Digits alone: no negative step, no fraction, no boolean, which Python adds as a number.
+            if orjson.dumps(dt).translate(None, b"0123456789,[]"):
+                dt = _whole_steps(dt)
+                is_rising = min(dt) >= 0
+            last += sum(dt)
+    except TypeError:
+        raise BadRecord("run with texts that are no strings or times that are no numbers") from None
+    if abs(last) > MAX_SAFE or (not is_rising and any(abs(at) > MAX_SAFE for at in accumulate(dt, initial=time))):
         raise BadRecord("run with a time that is no safe integer")
     return last, time if texts[0] or name else _first_token(time, dt, texts), is_rising
 

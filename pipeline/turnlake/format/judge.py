@@ -110,7 +110,7 @@ class Judge:
             self.findings[-1] = last._replace(line_count=1)
 
     def count(self, at: Place, code: str, detail: str, severity: Severity | None, seq: int, times: int = 1) -> None:
-        """What a log may hold any number of times; reported at its end, with how often among the session's own events."""
+        """What a log may hold any number of times: reported once, with how often among the session's own events."""
         if seq >= self.cut:
             # No excerpt: what stored lines are read again as may be spelt differently.
             self._counted.add(Finding(code, detail, at.line, at.offset, self.branch, seq, None, severity), times)

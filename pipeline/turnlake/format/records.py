@@ -13,7 +13,7 @@ from turnlake.format.values import Object
 
 
 class Order(NamedTuple):
-    """An order of an event's members: whether they are those of a surface event, and what follows `data` in the line."""
+    """An order of an event's members: whether it is a surface event's, and what follows `data` in the line."""
 
     is_surface: bool
     follower: bytes | None

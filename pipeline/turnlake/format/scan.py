@@ -289,7 +289,7 @@ class Scan:
 
     def _take_chunks(self, record: ChunkLine) -> None:
         judge, clock, seq = self._judge, self.clock, record.seq
-        self._place(record, "assistant/chunk")
+        self._place(record, "assistant/chunk", record.count)
         judge.judge_chunks(record)
         if seq >= self._cut:
             if record.is_rising and record.time_ms >= clock.before:
@@ -313,7 +313,7 @@ class Scan:
             raise BadRecord("without a sequence number")
         seq = int(seq)
         record = EventLine(*place, seq, None, value, False, is_odd)
-        self._place(record, kind)
+        self._place(record, kind, 1)
         sources = record.sources = self._sources(value) if "sourceEventSeqs" in value else None
         event, normalised_from = value, None if value is written else "tutorial"
         if self._version < 2 and kind in MAY_BE_OLD:
@@ -348,7 +348,10 @@ class Scan:
         judge.judge(record, is_regular)
         if kind == "session/end-seed":
             self._notice_cut(event, seq)
-        record.time_ms = self._see_time(record, time)
+        if order is not None and time >= self.clock.before and seq >= self._cut:
+            record.time_ms = self.clock.before = time
+        else:
+            record.time_ms = self._see_time(record, time)
         if not is_regular or kind in tutorial.MAY_HAVE_TRAIT:
             self._notice_trait(record, written)
         return record
@@ -362,9 +365,9 @@ class Scan:
             record.normalised_from = "tutorial"
             record.is_plain = False
 
-    def _place(self, record: Record, kind: str) -> None:
+    def _place(self, record: Record, kind: str, count: int) -> None:
         """Put a record into its branch and, while all is well, into the accepted events."""
-        judge, seq, count = self._judge, record.seq, record.count
+        judge, seq = self._judge, record.seq
         if seq < self._next_seq:
             judge.branch += 1
             record.branch = judge.branch

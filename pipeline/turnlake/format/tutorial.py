@@ -39,7 +39,10 @@ def _has_foreign_block(message: Object) -> bool:
     content = message.get("content")
     if not isinstance(content, list):
         return False
-    return any(_block_type(block) in _FOREIGN for block in content)
+    for block in content:
+        if type(block) is dict and block.get("type") in _FOREIGN:
+            return True
+    return False
 
 
 def _block_type(block: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Event types, each declared once: the format versions that have it, and what it is to them (spec sections 6 and 10.1)."""
+"""Event types, each declared once: the format versions that have it, and what it is (spec sections 6 and 10.1)."""
 
 from __future__ import annotations
 

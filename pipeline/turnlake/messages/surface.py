@@ -59,8 +59,8 @@ class SurfaceFold:
     _last: int = -1
 
     def see(self, seq: int, op: Any) -> slice | None:
-        """Place an event with that surfaceOp: the nodes that gave way to it, none of them where it was appended; None if
-        it is no node.
+        """Place an event with that surfaceOp: the nodes that gave way to it, none where it was appended; None if it is
+        no node.
 
         Raises ValueError where its seq is not above the one before.
         """

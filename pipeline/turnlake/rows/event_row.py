@@ -1,7 +1,7 @@
 """An event -> its row in `events`: columns of every row, those of its layout, and rare ones by name.
 
-The hot columns are what the models ask of an event, taken while the parsed object is at hand. Nothing here raises on odd
-payloads: what is not of the right type is NULL in its column, and the payload keeps it.
+The hot columns are what the models need of an event, taken while the parsed object is at hand. Nothing here raises on
+odd payloads: what is not of the right type is NULL in its column, and the payload keeps it.
 """
 
 from __future__ import annotations

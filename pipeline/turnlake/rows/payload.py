@@ -30,7 +30,8 @@ class Payload(NamedTuple):
 def payload_of(record: EventLine) -> Payload:
     """The payload of an event.
 
-    Of a line that is written as the harness writes it a slice; of any other its data as written, where that says the same.
+    Of a line that is written as the harness writes it a slice; of any other its data as written, where that can be cut
+    out of the line.
     """
     data: Any = record.event.get("data")
     if record.is_plain:
@@ -87,7 +88,7 @@ def _without_stream(text: bytes, data: Object) -> tuple[bytes, bytes]:
 
 
 def _as_written(record: EventLine, data: Any) -> bytes | None:
-    """The text of the member `data` in a line of any form; None where the event does not come from the line as it is."""
+    """The text of the member `data` in a line of any form; None where the event is not what the line says."""
     if record.normalised_from is not None or "data" not in record.event or len(record.raw) > EXACT_BYTES:
         return None
     text = record.raw.decode("utf-8", "replace")

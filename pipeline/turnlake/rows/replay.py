@@ -1,4 +1,4 @@
-"""Parquet -> the log again: its logical events as `read_log` gives them, and its lines as far as rows give them back."""
+"""Parquet -> the log again: its logical events as `read_log` gives them, and its lines as far as rows hold them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns and steps: they open and close one at a time, count 1, 2, 3, and events name the open ones (INV-10 to INV-15)."""
+"""Turns and steps: one is open at a time, they count 1, 2, 3, and events name the open ones (INV-10 to INV-15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chunks of a step, attempt by attempt, and the messages that cite them (v0 and v1: INV-14, INV-25, INV-43, INV-49)."""
+"""The chunks of a step by attempt, and the messages that cite them (v0 and v1: INV-14, INV-25, INV-43, INV-49)."""
 
 from __future__ import annotations
 
