@@ -39,10 +39,7 @@ def _has_foreign_block(message: Object) -> bool:
     content = message.get("content")
     if not isinstance(content, list):
         return False
-    for block in content:
-        if type(block) is dict and block.get("type") in _FOREIGN:
-            return True
-    return False
+    return any(type(block) is dict and block.get("type") in _FOREIGN for block in content)
 
 
 def _block_type(block: Any) -> Any:

@@ -30,7 +30,8 @@ class ProofStep:
     `turn` and `step` are as the event names them, None where its data is no object (`has_data`); `op` is its surfaceOp.
     `digest` is that of its message, `header` that of a request header in canonical form. `call_ids` are the ids of the
     calls that a message advertises, of the one that starts, or of the one that a result resolves. `usage` is the one
-    that counts, `has_no_sources` says that the event is known to cite nothing, `is_finish` that the chunks end with a finish.
+    that counts, `has_no_sources` says that the event is known to cite nothing, `is_finish` that the chunks end with a
+    finish.
     """
 
     line: int
@@ -55,8 +56,8 @@ class Outline:
     """The steps of a log, as its records are seen one after the other.
 
     `seed_length` gives that of the header once it is read: no run of chunks reaches across the inherited prefix.
-    Of a log of more than MOST_STEPS `is_given_up` is True and nothing is kept, where it is bounded: memory must not grow
-    with one log.
+    Of a log of more than MOST_STEPS `is_given_up` is True and nothing is kept, where it is bounded: memory must not
+    grow with one log.
     """
 
     def __init__(self, seed_length: Callable[[], int | None], *, is_bounded: bool = True) -> None:
