@@ -95,7 +95,9 @@ def test_a_plain_glob_holds_the_same_rows(root: Path, lake: Path) -> None:
     build(root, lake)
     for table in ("logs", "events", "chunk_runs", "findings"):
         [by_glob] = query(lake, f"select count(*) as n from read_parquet('{lake.absolute()}/{table}/*.parquet')")
-        [by_view] = query(lake, f"select count(*) as n from raw.{table}")
+        # The view of runs shows the records of embedded streams too, which their events hold.
+        stored = "where form <> 'stream'" if table == "chunk_runs" else ""
+        [by_view] = query(lake, f"select count(*) as n from raw.{table} {stored}")
         assert by_glob == by_view
 
 
@@ -401,7 +403,7 @@ def test_a_killed_build_leaves_the_old_state(root: Path, lake: Path) -> None:
     build(root, lake)
     before = query(lake, "from marts.turns order by all")
     write(root, Session(4, id="new").turn().raw, session="new")
-    for step in ("parquet.ingest:ingest", "commands.steps:append_load", "commands.steps:publish_models"):
+    for step in ("lake.ingest:ingest", "commands.steps:append_load", "commands.steps:publish_models"):
         process = held(f"turnlake.{step}", root, lake)
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()

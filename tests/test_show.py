@@ -16,7 +16,7 @@ from logs import Session, file_name, text, write
 from official import Official
 from turnlake.api import connect
 from turnlake.cli import main
-from turnlake.format.records import logical_events, read_log
+from turnlake.format.records import logical_events
 from turnlake.format.values import canonical
 from turnlake.inspect import session as inspected
 from turnlake.inspect.causes import CAUSES
@@ -27,6 +27,7 @@ from turnlake.inspect.seen import Seen, projection_of, stored_log
 from turnlake.inspect.timeline import Timeline
 from turnlake.inspect.words import content_text, duration, end_words, log_place, seqs, tokens
 from turnlake.messages.attempts import attempts
+from turnlake.messages.log import read_log
 
 HOSTILE = "\x1b[31mred\x07 \u202egnp.exe\u2028<b>[bold]"
 Capture = pytest.CaptureFixture[str]
