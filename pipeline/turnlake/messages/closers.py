@@ -13,7 +13,7 @@ from turnlake.messages.outline import ProofStep, bare_step
 Cause = Literal["interrupted", "forked"]
 
 
-class Verdict(NamedTuple):
+class ClosingError(NamedTuple):
     """What a made-up result says of its call. Texts are the harness's own, letter by letter: the model reads them."""
 
     name: str
@@ -22,7 +22,7 @@ class Verdict(NamedTuple):
     texts: dict[Cause, str | None]
 
 
-STARTED = Verdict(
+STARTED = ClosingError(
     "ToolOutcomeUnknownError",
     "TOOL_OUTCOME_UNKNOWN",
     {
@@ -35,7 +35,7 @@ STARTED = Verdict(
         "forked": None,
     },
 )
-NOT_STARTED = Verdict(
+NOT_STARTED = ClosingError(
     "ToolNotStartedError",
     "TOOL_NOT_STARTED",
     {
@@ -141,12 +141,12 @@ class _Open:
         return {"type": kind, "seq": seq, "time": self.time, "data": data}
 
     def _result(self, call_id: str, call: _Call, seq: int, cause: Cause) -> Object:
-        verdict = NOT_STARTED if call.seq is None else STARTED
+        error = NOT_STARTED if call.seq is None else STARTED
         data = {
             "turn": self.turn,
             "step": call.step,
-            "message": self._message(call_id, f"{cause}-tool-result-{call_id}-{seq}", verdict.texts[cause]),
-            "error": {"name": verdict.name, "code": verdict.code},
+            "message": self._message(call_id, f"{cause}-tool-result-{call_id}-{seq}", error.texts[cause]),
+            "error": {"name": error.name, "code": error.code},
         }
         event = self._event("tool/result", seq, data) | {"surfaceOp": "append"}
         return event if call.seq is None else event | {"sourceEventSeqs": [call.seq]}
