@@ -131,7 +131,7 @@ class Scans:
         text = query.format(chosen=_CHOSEN, first=first, last=last)
         for batch in self._db.sql(text).to_arrow_reader(_ROWS):
             columns = [
-                (column.cast(pa.binary()) if name == "content" else column).to_pylist()
+                (column.view(pa.binary()) if name == "content" else column).to_pylist()
                 for name, column in zip(batch.schema.names, batch.columns, strict=True)
             ]
             yield from zip(*columns, strict=True)
