@@ -32,7 +32,7 @@ def _names_open_step(state: LogState, data: Object) -> bool:
 def turn_start(state: LogState, record: EventLine, data: Object) -> None:
     """No turn is open, and this one's number follows."""
     turn = data.get("turn")
-    if state.open_turn is not None and not (state.version < 2 and state.may_reopen and state.open_step is None):
+    if state.open_turn is not None and not (state.version < 4 and state.may_reopen and state.open_step is None):
         state.error("INV-10", f"turn {turn} starts while turn {state.open_turn} is open")
     elif state.open_turn is not None:
         state.advise("INV-10", f"turn {state.open_turn} has no end; turn {turn} was claimed after it")
@@ -80,7 +80,7 @@ def step_end(state: LogState, record: EventLine, data: Object) -> None:
 
 
 def claims_next_turn(data: Any) -> bool:
-    """Whether an inbox splice gives messages to the next turn: then v0 and v1 open it without ending the one before."""
+    """Whether an inbox splice gives messages to the next turn: up to v3 that may open without the one before having ended."""
     return isinstance(data, dict) and data.get("target") == "next-turn" and bool(data.get("inserted"))
 
 

@@ -63,7 +63,7 @@ class LogState:
         self.open_turn: int | None = None
         self.open_step: int | None = None
         self.last_turn = self.last_step = 0
-        # The event before claimed a message for another turn (v0 and v1).
+        # The event before claimed a message for another turn (up to v3).
         self.may_reopen = False
         # The surface: seqs of its nodes in the model's order; whether a system message heads it.
         self.surface: list[int] = []
