@@ -1,4 +1,4 @@
-"""The sessions in `fixtures/lake-format-1`, made by `turnlake ingest logs=FOLDER` of the last version with that format."""
+"""The sessions in `fixtures/lake-format-1`, a lake made by the last version with that format."""
 
 from __future__ import annotations
 
