@@ -116,7 +116,7 @@ def digest_of(value: Any) -> bytes:
 
 def name_of(value: object) -> str:
     """A log's id or number as a key to find it again by: of bounded length, whatever the log has there."""
-    text = str(value)
+    text = str(int(value) if is_int(value) else value)
     return text if len(text) <= MAX_NAME else f"{text[:MAX_NAME]}#{digest_of(text).hex()}"
 
 

@@ -41,19 +41,14 @@ def payload_of(record: EventLine) -> Payload:
         end = -1 if follower is None else raw.rindex(follower)
         text = raw[start:end]
         return Payload(text) if record.stream is None else Payload(*_without_stream(text, data))
-    if record.is_odd:
-        # Half a surrogate pair stands in the payload as an escape; the stream stays where it is.
-        whole = scrubbed(data)
-        stream = None if record.stream is None else json_text(whole["stream"])
-        text = _as_written(record, data) or json_text(data)
-        return Payload(text, stream, None if text == json_text(whole) else json_text(whole))
-    printed = json_text(data)
-    text = _as_written(record, data) or printed
-    if record.stream is None:
-        return Payload(text, None, printed if _names_twice(text) else None)
-    if text == printed:
-        return Payload(json_text(data | {"stream": []}), json_text(data["stream"]))
-    return Payload(text, json_text(data["stream"]), printed if _names_twice(text) else None)
+    # Half a surrogate pair stands in the payload as an escape.
+    whole = scrubbed(data) if record.is_odd else data
+    printed = json_text(whole)
+    text = _as_written(record, data) or (printed if whole is data else json_text(data))
+    stream = None if record.stream is None else json_text(whole["stream"])
+    if stream is not None and text == printed:
+        return Payload(json_text(whole | {"stream": []}), stream)
+    return Payload(text, stream, printed if whole != data or _names_twice(text) else None)
 
 
 def chunk_payload(record: ChunkLine) -> bytes:
@@ -80,7 +75,7 @@ def json_text(value: Any) -> bytes:
 def _without_stream(text: bytes, data: Object) -> tuple[bytes, bytes]:
     """The payload with `[]` for its stream, and the stream's text; text is just what orjson makes of data."""
     at = text.find(_STREAM)
-    if at >= 0 and text.find(_STREAM, at + 1) < 0 and next(reversed(data)) == "stream":
+    if at >= 0 and text.find(_STREAM, at + 1) < 0 and len(data) > 1 and next(reversed(data)) == "stream":
         start = at + len(_STREAM) - 1
         return text[:start] + b"[]}", text[start:-1]
     # Something else in it is called so too, or stands behind it.
