@@ -80,7 +80,7 @@ def step_end(state: LogState, record: EventLine, data: Object) -> None:
 
 
 def claims_next_turn(data: Any) -> bool:
-    """Whether an inbox splice gives messages to the next turn: up to v3 that may open without the one before having ended."""
+    """Whether an inbox splice gives messages to the next turn: up to v3 that may open while the one before is open."""
     return isinstance(data, dict) and data.get("target") == "next-turn" and bool(data.get("inserted"))
 
 
