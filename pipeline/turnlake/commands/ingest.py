@@ -47,7 +47,6 @@ def run(args: argparse.Namespace) -> int:
     """Ingests and commits the new state. The database stays as it is until `turnlake model`."""
     from turnlake.commands.steps import building, checked_sources, ingest_logs
     from turnlake.console import note, plural, print_json
-    from turnlake.reports.summary import other_lines
 
     sources = checked_sources(args)
     with building(args) as (lake, work):
@@ -57,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({**counts, "other_sources": done.others})
     elif not args.quiet:
+        from turnlake.reports.summary import other_lines
+
         print(
             f"{counts['logs_read']:,} of {counts['logs_seen']:,} logs read, {counts['logs_refused']:,} refused, "
             f"{counts['events_added']:,} events"

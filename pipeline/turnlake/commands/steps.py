@@ -22,8 +22,6 @@ from turnlake.lake.manifest import Manifest, manifest_of
 from turnlake.lake.plan import Options, plan_ingest
 from turnlake.lake.state import Lake, State
 from turnlake.lake.workers import default_workers
-from turnlake.models.folder import models_digest
-from turnlake.prices.prices import Prices, load_prices, override_file
 from turnlake.rows.tables import LAKE_FORMAT, PARSER_VERSION
 from turnlake.sources.discover import Discovery, find_logs
 from turnlake.sources.lines import MAX_LINE
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from turnlake.models.build import BuildResult
+    from turnlake.prices.prices import Prices
 
 
 # Of what a database was built with: whether its sessions were compared with what their logs gave.
@@ -177,6 +176,8 @@ def _counts(seen: int, read: int, unchanged: int, refused: int, events_added: in
 
 def prices_of(args: argparse.Namespace) -> Prices:
     """The price cards the options ask for. UsageError where a file of them can't be used."""
+    from turnlake.prices.prices import load_prices, override_file
+
     return load_prices(override_file(args.lake, args.prices, os.environ), args.currency)
 
 
@@ -255,6 +256,8 @@ def _renewable(lake: Lake, prices: Prices) -> State | None:
 
 def _inputs(prices: Prices, is_checked: bool) -> dict[str, str]:
     """What else than a state decides what is in the database."""
+    from turnlake.models.folder import models_digest
+
     models = {"models": models_digest(), "lake_format": str(LAKE_FORMAT)}
     return {**prices.inputs, **models, CHECKED: "yes" if is_checked else "no"}
 
