@@ -271,17 +271,10 @@ def part_rows(folder: Path, table: str, name: str) -> list[Row]:
     return sorted(rows, key=lambda row: row.get("line") or 0) if table in ("events", "chunk_runs") else rows
 
 
-class Stored:
-    """A log converted to Parquet: its row of `logs`, the rows of the other tables, and its events read back."""
+class ConvertedRows:
+    """The rows that a conversion gave of one log, by table."""
 
-    def __init__(self, data: bytes, name: str = "session.v4.jsonl", max_line: int = MAX_LINE) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            # Named by its root: the folder of a log stands in for the id that its header lacks.
-            write(root := Path(folder) / "root", data, name)
-            parts = Path(folder) / "parts"
-            [converted] = convert(Batch("p.parquet", find_logs([parse_source(str(root))]).logs), parts, max_line)
-            self.tables: dict[str, list[Row]] = {table: part_rows(parts, table, "p.parquet") for table in TABLES}
-        self.log: Row = converted.row or {}
+    tables: dict[str, list[Row]]
 
     @property
     def events(self) -> list[Row]:
@@ -295,6 +288,19 @@ class Stored:
     def findings(self) -> list[Row]:
         """Those of a log that may lack a request header and the end of its last turn."""
         return [row for row in self.tables["findings"] if row["code"] not in SPARED]
+
+
+class Stored(ConvertedRows):
+    """A log converted to Parquet: its row of `logs`, the rows of the other tables, and its events read back."""
+
+    def __init__(self, data: bytes, name: str = "session.v4.jsonl", max_line: int = MAX_LINE) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            # Named by its root: the folder of a log stands in for the id that its header lacks.
+            write(root := Path(folder) / "root", data, name)
+            parts = Path(folder) / "parts"
+            [converted] = convert(Batch("p.parquet", find_logs([parse_source(str(root))]).logs), parts, max_line)
+            self.tables = {table: part_rows(parts, table, "p.parquet") for table in TABLES}
+        self.log: Row = converted.row or {}
 
     def replayed(self) -> list[str]:
         """The logical events of all rows in canonical JSON, accepted or not."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from logs import SPARED, TABLES, part_files, part_rows, write
+from logs import TABLES, ConvertedRows, part_files, part_rows, write
 from turnlake.lake.convert import Batch, Converted, Stored, convert
 from turnlake.rows.writer import Row
 from turnlake.sources.discover import find_logs
@@ -21,26 +21,13 @@ ABOUT_THE_FILE = ("bytes", "decoded_bytes", "line_count", "is_torn", "torn_bytes
 Tables = dict[str, list[Row]]
 
 
-class Reading:
+class Reading(ConvertedRows):
     """The rows of one reading: the log's own, and those of the other tables."""
 
     def __init__(self, folder: Path, converted: Converted) -> None:
         self.folder, self.mark = folder, converted.mark
         self.log: Row = converted.row or {}
-        self.tables: Tables = {table: part_rows(folder, table, "p.parquet") for table in TABLES}
-
-    @property
-    def events(self) -> list[Row]:
-        return self.tables["events"]
-
-    @property
-    def runs(self) -> list[Row]:
-        return self.tables["chunk_runs"]
-
-    @property
-    def findings(self) -> list[Row]:
-        """Those of a log that may lack a request header and the end of its last turn."""
-        return [row for row in self.tables["findings"] if row["code"] not in SPARED]
+        self.tables = {table: part_rows(folder, table, "p.parquet") for table in TABLES}
 
     def lasting(self, table: str) -> list[Row]:
         """The rows that stand still when the log grows."""

@@ -5,19 +5,19 @@ What one delta shows by itself is found in its JSON like any other secret, so on
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import orjson
 import pyarrow as pa
 
 from turnlake.export.search import find_in
 from turnlake.export.secrets import Found, find, mark
-from turnlake.format.values import BadRecord, Object, parse_leniently
+from turnlake.format.values import BadRecord, Object
 from turnlake.models.text import path_list
+from turnlake.rows.payload import json_text
+from turnlake.rows.stored import parse
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -68,24 +68,16 @@ def with_texts(payload: str, texts: Sequence[str]) -> str:
 
 
 def parsed(text: str | None) -> Any:
-    """The value of a JSON text; None where it is none."""
-    if text is None:
-        return None
+    """The value of a JSON text; None where there is none, or no JSON."""
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        try:
-            return parse_leniently(text.encode("utf-8", "surrogatepass"))
-        except BadRecord:
-            return None
+        return None if text is None else parse(text)
+    except BadRecord:
+        return None
 
 
 def dumped(value: Any) -> str:
     """JSON text of a value, as the harness would write it."""
-    try:
-        return orjson.dumps(value).decode()
-    except (TypeError, orjson.JSONEncodeError):
-        return json.dumps(value, separators=(",", ":"))
+    return json_text(value).decode()
 
 
 def _blocks_of_lines(db: DuckDBPyConnection, files: Sequence[Path]) -> Iterator[Block[Place]]:
